@@ -1,0 +1,79 @@
+"""Re-run notebooks in place: store their outputs, the seconds they took, the minutes they take.
+
+    python scripts/execute.py [NOTEBOOK …]      (default: every notebook of the book)
+
+The first cell of a notebook says how long it takes to read and to run; both are written here, the
+first from its words and code lines, the second from the clock.
+"""
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+os.environ.update(TQDM_DISABLE="1", OMP_WAIT_POLICY="PASSIVE", PYTHONHASHSEED="0")
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
+import nbformat  # noqa: E402
+from nbclient import NotebookClient  # noqa: E402
+from tqdm import tqdm  # noqa: E402
+
+KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
+# The one place in a first cell that this script writes.
+TIMES = re.compile(r"\d+ minutes to read, \d+ seconds? to run")
+
+
+def reading_minutes(nb):
+    """Return how long a page takes: 200 words or 20 lines of code a minute, in steps of five."""
+    text = " ".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+    lines = sum(len(cell.source.splitlines()) for cell in nb.cells[2:]
+                if cell.cell_type == "code" and "hide-cell" not in cell.metadata.get("tags", []))
+    return max(5, 5 * round((len(text.split()) / 200 + lines / 20) / 5))
+
+
+def normalise(nb):
+    """Keep only what readers and nbval need in the metadata of a notebook."""
+    nb.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC,
+                                      "language_info": {"name": "python"}})
+    nb.nbformat, nb.nbformat_minor = 4, 5
+    for cell in nb.cells:
+        cell.metadata = nbformat.from_dict(
+            {key: cell.metadata[key] for key in ("tags", "mystnb", "cellView")
+             if key in cell.metadata})
+        for output in cell.get("outputs", []):
+            if output.output_type in ("display_data", "execute_result"):
+                output.metadata = nbformat.from_dict({})
+    return nb
+
+
+def execute(path):
+    """Run one notebook from a clean kernel in its own folder and store what it gives."""
+    nb = nbformat.read(path, as_version=4)
+    start = time.perf_counter()
+    NotebookClient(nb, timeout=600, kernel_name="python3",
+                   resources={"metadata": {"path": path.parent}}).execute()
+    seconds = max(1, round(time.perf_counter() - start))
+    times = f"{reading_minutes(nb)} minutes to read, {seconds} second{'s' * (seconds > 1)} to run"
+    nb.cells[0].source, found = TIMES.subn(times, nb.cells[0].source)
+    if not found:
+        raise SystemExit(f"{path}: the first cell must say “N minutes to read, N seconds to run”")
+    nbformat.write(normalise(nb), path)
+
+
+def main(names):
+    """Execute the notebooks given, or all."""
+    paths = [Path(name).resolve() for name in names] or sorted(
+        path for path in (ROOT / "chapters").rglob("*.ipynb")
+        if ".ipynb_checkpoints" not in path.parts)
+    os.environ.pop("TQDM_DISABLE")       # this bar is for you; those in notebooks stay off
+    bar = tqdm(paths, unit="notebook")
+    os.environ["TQDM_DISABLE"] = "1"
+    for path in bar:
+        bar.set_description(path.stem)
+        execute(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

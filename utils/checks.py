@@ -1,0 +1,160 @@
+"""Checks that raise, with a message that says what is wrong and what was probably meant.
+
+``heads`` and ``keep`` validate the input of the taught programs; ``check_shapes`` and
+``check_close`` are what a page proves its claims with. Works on NumPy, PyTorch and TensorFlow
+without importing a framework that is not there already.
+"""
+
+import sys
+
+import numpy as np
+
+# The largest |got - expected| / max(1, max|expected|) that rounding explains, per dtype.
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
+
+
+def to_numpy(x):
+    """Return any framework's array as NumPy; bfloat16 becomes float32, gradients are cut off."""
+    if "torch" in sys.modules and isinstance(x, sys.modules["torch"].Tensor):
+        x = x.detach().cpu()
+        return x.float().numpy() if dtype_name(x) == "bfloat16" else x.numpy()
+    return np.asarray(x)
+
+
+def dtype_name(x):
+    """Return the name of an array's dtype, such as "float32", in any framework."""
+    dtype = getattr(x, "dtype", None)
+    return getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
+
+
+def divisible(d_model, n_heads):
+    """Return d_model // n_heads. Raises ValueError when a head would get part of a feature."""
+    if n_heads < 1 or d_model % n_heads:
+        divisors = [n for n in range(1, d_model + 1) if d_model % n == 0]
+        nearest = sorted(sorted(divisors, key=lambda n: abs(n - n_heads))[:4])
+        raise ValueError(
+            f"d_model={d_model} is not divisible by n_heads={n_heads}"
+            + (f" (remainder {d_model % n_heads})" if n_heads > 0 else "")
+            + f"; nearest: {', '.join(map(str, nearest))}")
+    return d_model // n_heads
+
+
+def heads(x, n_heads):
+    """Return the features of one head of x, (b, i, h * d) -> d.
+
+    Raises ValueError when x has not three axes or n_heads does not divide the last.
+    """
+    if len(x.shape) != 3:
+        raise ValueError(f"expected (batch, length, d_model), three axes, got {tuple(x.shape)}")
+    return divisible(x.shape[-1], n_heads)
+
+
+def keep(keep, q, k):
+    """Return ``keep`` as a bool array of q's framework and device, or None when it is None.
+
+    ``q`` (…, i, d), ``k`` (…, j, d): keep must broadcast to (…, i, j); True = may attend. Raises
+    TypeError for anything but bool, ValueError for a shape that cannot broadcast or is ambiguous.
+    Raises ValueError, too, when q and k do not have the same number of features.
+    """
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"q and k are compared feature by feature: q has {q.shape[-1]}, "
+                         f"k has {k.shape[-1]}")
+    if keep is None:
+        return None
+    if "bool" not in dtype_name(keep):
+        raise TypeError(_not_bool(keep))
+    _broadcasts(tuple(keep.shape), (*q.shape[:-1], k.shape[-2]))
+    framework = type(q).__module__.partition(".")[0]
+    if framework == "torch":
+        return sys.modules["torch"].as_tensor(keep, device=q.device)
+    if framework == "tensorflow":
+        return sys.modules["tensorflow"].convert_to_tensor(keep)
+    return np.asarray(keep)
+
+
+def _not_bool(mask):
+    """Return the message for a mask that is not bool."""
+    name = dtype_name(mask)
+    values = np.unique(to_numpy(mask))
+    if np.isin(values, (0, 1)).all():
+        return (f"got a {name} mask of only 0 and 1; in most programs it would be *added* to the "
+                "scores and mask nothing; pass bool (True = may attend)")
+    if "float" in name and np.isin(values, (0, -np.inf)).all():
+        return (f"got a {name} mask of 0 and -inf, which is made to be added; "
+                "pass bool (True = may attend), utils.masks.from_additive(mask)")
+    return f"keep must be bool (True = may attend), got {name}"
+
+
+def _broadcasts(shape, scores):
+    """Raise ValueError, naming the axis, when a mask of ``shape`` does not fit the scores."""
+    letters = "bhij"[-len(scores):] if len(scores) <= 4 else "…" * (len(scores) - 4) + "bhij"
+    if len(shape) > len(scores):
+        raise ValueError(f"keep {shape} has more axes than the scores {scores}")
+    if len(shape) == 3 and len(scores) == 4 and shape[0] != 1:
+        raise ValueError(
+            f"keep {shape} is ambiguous against scores (b, h, i, j) = {scores}: is its first axis "
+            f"the examples or the heads? pass keep[:, None] or keep[None]")
+    for letter, have, want in zip(reversed(letters), reversed(shape), reversed(scores),
+                                  strict=False):
+        if have not in (1, want):
+            raise ValueError(f"keep {shape} does not fit scores {scores}: "
+                             f"axis {letter} of the scores has {want}, keep has {have}")
+
+
+def check_shapes(pattern, *arrays):
+    """Check shapes against letters, ``check_shapes("b h i d, b h j d -> b h i j", q, k, scores)``.
+
+    A letter must have one size throughout, a number must be that size. Returns the sizes, a dict.
+    Raises ValueError naming the array, the axis and both sizes.
+    """
+    terms = [term.split() for term in pattern.replace("->", ",").split(",")]
+    if len(terms) != len(arrays):
+        raise ValueError(f"{pattern!r} names {len(terms)} arrays, got {len(arrays)}")
+    sizes = {}
+    for place, (term, array) in enumerate(zip(terms, arrays, strict=True), start=1):
+        shape = tuple(array.shape)
+        if len(term) != len(shape):
+            raise ValueError(f"array {place} should be ({', '.join(term)}), got {shape}")
+        for letter, size in zip(term, shape, strict=True):
+            want = int(letter) if letter.isdigit() else sizes.setdefault(letter, size)
+            if size != want:
+                raise ValueError(f"array {place} should be ({', '.join(term)}), got {shape}: "
+                                 f"axis {letter} is {size} here and {want} before")
+    return sizes
+
+
+def difference(got, expected):
+    """Return max|got - expected| / max(1, max|expected|), a float; nan when a NaN is not shared.
+
+    Infinities and NaNs at the same places count as equal.
+    """
+    got, expected = (to_numpy(x).astype(np.float64) for x in (got, expected))
+    same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+    if same.all():
+        return 0.0
+    finite = np.abs(expected[np.isfinite(expected)])
+    with np.errstate(invalid="ignore"):
+        gaps = np.where(same, 0.0, np.abs(got - expected))
+    return float(gaps.max() / max(1.0, finite.max(initial=0.0)))
+
+
+def check_close(got, expected, tolerance=None):
+    """Print that two arrays are equal up to rounding, or raise AssertionError saying where not.
+
+    The difference is relative to max(1, max|expected|); ``tolerance`` defaults to what the dtype
+    of ``got`` allows (``TOLERANCES``). Shapes must be equal, not merely broadcast.
+    """
+    name = dtype_name(got)
+    tolerance = TOLERANCES.get(name, 0.0) if tolerance is None else tolerance
+    a, b = to_numpy(got), to_numpy(expected)
+    if a.shape != b.shape:
+        raise AssertionError(f"shapes differ: got {a.shape}, expected {b.shape}")
+    gap = difference(a, b)
+    if not gap <= tolerance:
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+        worst = tuple(int(n) for n in np.unravel_index(
+            np.argmax(np.where(np.isnan(gaps), np.inf, gaps)), gaps.shape))
+        raise AssertionError(f"not equal: largest difference {gap:.1e}, allowed {tolerance:.0e} "
+                             f"({name}); at {worst} got {a[worst]:.6g}, expected {b[worst]:.6g}")
+    print(f"equal: {a.shape} {name}, largest difference within {tolerance:.0e}")

@@ -1,0 +1,65 @@
+"""Figures that look alike: white, 100 dpi, queries down, keys across, one scale for all heads."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from utils import checks
+
+# Okabe and Ito 2008: eight colours that every kind of colour vision tells apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+plt.rcParams.update({
+    "figure.dpi": 100, "savefig.dpi": 100, "figure.facecolor": "white", "axes.facecolor": "white",
+    "savefig.facecolor": "white", "font.size": 11, "axes.titlesize": 11, "axes.spines.top": False,
+    "axes.spines.right": False, "figure.constrained_layout.use": True,
+    "axes.prop_cycle": plt.cycler(color=COLOURS),
+})
+
+
+def figure(columns=1, rows=1, width=6.4, height=3.6, **kwargs):
+    """Return (figure, axes) in the course's style; ``width`` and ``height`` in inches."""
+    return plt.subplots(rows, columns, figsize=(width, height), **kwargs)
+
+
+def heatmap(ax, matrix, rows=None, columns=None, title=None, limits=(0, 1), numbers=False,
+            colours="viridis"):
+    """Draw a matrix (i, j) on ``ax``, row 0 on top, and return the image.
+
+    ``rows`` and ``columns`` are labels (default: positions); ``limits`` the ends of the colour
+    scale, None for the data's own; ``numbers=True`` writes each value into its cell.
+    """
+    matrix = checks.to_numpy(matrix).astype(float)
+    low, high = limits or (matrix.min(), matrix.max())
+    image = ax.imshow(matrix, cmap=colours, vmin=low, vmax=high, aspect="auto")
+    for axis, labels, size in ((ax.yaxis, rows, matrix.shape[0]), (ax.xaxis, columns,
+                                                                   matrix.shape[1])):
+        axis.set_ticks(range(size), [str(n) for n in (range(size) if labels is None else labels)])
+    ax.set_title(title)
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    for (i, j), value in np.ndenumerate(matrix) if numbers else ():
+        red, green, blue, _ = image.cmap(image.norm(value))
+        bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
+        ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=9,
+                color="black" if bright else "white")
+    return image
+
+
+def attention_maps(weights, queries=None, keys=None, titles=None, width=None, height=2.6,
+                   numbers=False):
+    """Draw the weights of several heads side by side, (h, i, j) or (i, j); return the figure.
+
+    Queries down, keys across, one scale 0 .. 1 and one colour bar for all. ``queries`` and ``keys``
+    are token labels, ``titles`` one a head (default: head 0, head 1, …).
+    """
+    weights = checks.to_numpy(weights)
+    maps = weights[None] if weights.ndim == 2 else weights
+    titles = titles or ([None] if weights.ndim == 2 else [f"head {h}" for h in range(len(maps))])
+    fig, axes = figure(len(maps), width=width or 1.2 + 2.6 * len(maps), height=height,
+                       squeeze=False)
+    for ax, matrix, title in zip(axes[0], maps, titles, strict=True):
+        image = heatmap(ax, matrix, queries, keys, title, numbers=numbers)
+        ax.set_xlabel("key")
+    axes[0, 0].set_ylabel("query")
+    fig.colorbar(image, ax=axes[0].tolist(), label="weight", shrink=0.9)
+    return fig

@@ -1,0 +1,135 @@
+"""The one equation, in float64 NumPy: slow, plain, and what every other program is compared with.
+
+    context = softmax(scale * q kᵀ + mask) v
+
+Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, equation 1 and section 3.2.2. A query
+that may attend to nothing gets zeros (and a zero gradient); that is this course's contract.
+"""
+
+import numpy as np
+
+
+def softmax(scores, axis=-1):
+    """Return exp(scores) divided by its sum along ``axis``; a slice of only -inf gives zeros."""
+    scores = np.asarray(scores, dtype=np.float64)
+    largest = scores.max(axis=axis, keepdims=True)
+    exps = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
+    total = exps.sum(axis=axis, keepdims=True)
+    return exps / np.where(total == 0.0, 1.0, total)
+
+
+def repeat_heads(x, n_heads):
+    """Give each head of q its k or v head, (…, h_kv, j, d) -> (…, h, j, d).
+
+    Query head ``h`` reads k/v head ``h // (n_heads / h_kv)``: each is *repeated*, not tiled.
+    Raises ValueError when n_heads is not a multiple of h_kv.
+    """
+    kv_heads = x.shape[-3]
+    if n_heads % kv_heads:
+        raise ValueError(f"n_heads={n_heads} is not a multiple of the {kv_heads} heads of k and v")
+    return np.repeat(x, n_heads // kv_heads, axis=-3)
+
+
+def attention_scores(q, k, keep=None, bias=None, scale=None, softcap=None):
+    """Return the scores before softmax, (…, i, d), (…, j, d) -> (…, i, j), float64.
+
+    In this order: ``scale`` (default 1 / sqrt(d)) times q kᵀ; ``softcap * tanh(scores / softcap)``;
+    plus ``bias``; -inf where ``keep`` is False (True = may attend).
+    """
+    q, k = np.asarray(q, dtype=np.float64), np.asarray(k, dtype=np.float64)
+    if q.ndim > 2 and k.shape[-3] != q.shape[-3]:
+        k = repeat_heads(k, q.shape[-3])
+    scale = 1.0 / np.sqrt(q.shape[-1]) if scale is None else scale
+    scores = scale * np.einsum("...id,...jd->...ij", q, k)
+    if softcap is not None:
+        scores = softcap * np.tanh(scores / softcap)
+    if bias is not None:
+        scores = scores + np.asarray(bias, dtype=np.float64)
+    if keep is not None:
+        scores = np.where(np.asarray(keep, dtype=bool), scores, -np.inf)
+    return scores
+
+
+def attention(q, k, v, keep=None, bias=None, scale=None, softcap=None):
+    """Return (context, weights): (…, i, d), (…, j, d), (…, j, d_v) -> (…, i, d_v), (…, i, j).
+
+    ``keep`` (bool, True = may attend) and ``bias`` (added to the scores) broadcast to (…, i, j). k
+    and v may have fewer heads than q (axis -3), if they divide. Float64, whatever comes in.
+    """
+    weights = softmax(attention_scores(q, k, keep, bias, scale, softcap))
+    v = np.asarray(v, dtype=np.float64)
+    if weights.ndim > 2 and v.shape[-3] != weights.shape[-3]:
+        v = repeat_heads(v, weights.shape[-3])
+    return np.einsum("...ij,...jd->...id", weights, v), weights
+
+
+def attention_loops(q, k, v, keep=None):
+    """Return the context of one head number by number, (i, d), (j, d), (j, d_v) -> (i, d_v)."""
+    n_q, d, n_k, d_v = *q.shape, *v.shape
+    context = np.zeros((n_q, d_v))
+    for i in range(n_q):
+        allowed = [j for j in range(n_k) if keep is None or keep[i, j]]
+        exps = {j: np.exp(sum(q[i, c] * k[j, c] for c in range(d)) / np.sqrt(d)) for j in allowed}
+        for j in allowed:
+            for c in range(d_v):
+                context[i, c] += exps[j] / sum(exps.values()) * v[j, c]
+    return context
+
+
+def split_heads(x, n_heads):
+    """Cut the features into heads: (b, i, h * d) -> (b, h, i, d)."""
+    return np.stack(np.split(np.asarray(x, dtype=np.float64), n_heads, axis=-1), axis=-3)
+
+
+def merge_heads(x):
+    """Put the heads side by side again: (b, h, i, d) -> (b, i, h * d)."""
+    return np.concatenate(list(np.moveaxis(x, -3, 0)), axis=-1)
+
+
+def multi_head_attention(x, memory, weights, n_heads, keep=None):
+    """Return (out, weights): (b, i, d_in), (b, j, d_in) -> (b, i, d_out), (b, h, i, j).
+
+    ``weights`` is a dict like the one from ``sizes.weights``; ``keep`` is bool, True = may attend,
+    and broadcasts to (b, h, i, j).
+    """
+    q, k, v = project(x, memory, weights, n_heads)
+    context, attention_weights = attention(q, k, v, keep)
+    return merge_heads(context) @ weights["W_o"] + weights["b_o"], attention_weights
+
+
+def project(x, memory, weights, n_heads):
+    """Return q, k, v split into heads: (b, h, i, d), (b, h, j, d), (b, h, j, d)."""
+    return tuple(split_heads(side @ weights[f"W_{name}"] + weights[f"b_{name}"], n_heads)
+                 for side, name in ((x, "q"), (memory, "k"), (memory, "v")))
+
+
+def attention_gradient(q, k, v, cotangent, keep=None):
+    """Return d(sum(context * cotangent)) with respect to q, k and v, each shaped like its input.
+
+    With P the weights, G the cotangent and dP = G vᵀ, the scores receive
+    dS = P * (dP - sum_j P dP); then dq = dS k / sqrt(d), dk = dSᵀ q / sqrt(d), dv = Pᵀ G.
+    """
+    _, p = attention(q, k, v, keep)
+    d_p = np.einsum("...ic,...jc->...ij", cotangent, v)
+    d_s = p * (d_p - (p * d_p).sum(axis=-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    return (np.einsum("...ij,...jd->...id", d_s, k), np.einsum("...ij,...id->...jd", d_s, q),
+            np.einsum("...ij,...ic->...jc", p, cotangent))
+
+
+def multi_head_attention_gradient(x, memory, weights, n_heads, cotangent, keep=None):
+    """Return d(sum(out * cotangent)), a dict: ``x``, ``memory`` and every key of ``weights``.
+
+    For self-attention (memory is x) the gradient of x is the sum of the two.
+    """
+    q, k, v = project(x, memory, weights, n_heads)
+    context = merge_heads(attention(q, k, v, keep)[0])
+    grads = {"x": 0.0, "memory": 0.0, "b_o": cotangent.sum(axis=(0, 1)),
+             "W_o": np.einsum("bie,bif->ef", context, cotangent)}
+    d_context = split_heads(cotangent @ weights["W_o"].T, n_heads)
+    d_heads = attention_gradient(q, k, v, d_context, keep)
+    for name, side, d_head in zip("qkv", ("x", "memory", "memory"), d_heads, strict=True):
+        d_side = merge_heads(d_head)
+        grads[side] = grads[side] + d_side @ weights[f"W_{name}"].T
+        grads[f"W_{name}"] = np.einsum("bie,bif->ef", x if side == "x" else memory, d_side)
+        grads[f"b_{name}"] = d_side.sum(axis=(0, 1))
+    return grads

@@ -1,0 +1,62 @@
+"""Teaching sizes, pairwise different, and seeded random data at those sizes.
+
+Equal sizes hide bugs: with ``n_q == n_k`` a transposed mask fits, with ``d_in == d_model`` a
+transposed weight does, with ones as data nearly everything does. So no two sizes here are equal,
+all data is random, and one example of every batch is padded. Everything is a NumPy array in
+float64; ``torch.as_tensor`` and TensorFlow take it as it is.
+"""
+
+import numpy as np
+
+BATCH = 2      # b: examples
+N_Q = 5        # i: queries
+N_K = 7        # j: keys
+HEADS = 3      # h
+D_HEAD = 4     # d: features of q and k in one head
+D_V = 8        # features of v in one head, where a program lets it differ
+D_MODEL = 12   # e = h * d
+D_IN = 11      # width of x and memory, where a program lets it differ from d_model
+D_OUT = 13     # width of out, likewise
+GROUPED_HEADS, KV_HEADS = 6, 2   # heads of q, and of k and v, in grouped attention
+
+
+def qkv(seed=0, *, batch=BATCH, heads=HEADS, kv_heads=None, n_q=N_Q, n_k=N_K,
+        d_head=D_HEAD, d_v=D_V):
+    """Return random q, k, v: (b, h, i, d), (b, h, j, d), (b, h, j, d_v), float64, variance 1."""
+    rng = np.random.default_rng(seed)
+    kv_heads = heads if kv_heads is None else kv_heads
+    return (rng.standard_normal((batch, heads, n_q, d_head)),
+            rng.standard_normal((batch, kv_heads, n_k, d_head)),
+            rng.standard_normal((batch, kv_heads, n_k, d_v)))
+
+
+def sides(seed=0, *, batch=BATCH, n_q=N_Q, n_k=N_K, d_in=D_IN):
+    """Return random x (b, i, d_in), the queries' side, and memory (b, j, d_in), the keys' side."""
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal((batch, n_q, d_in)),
+            rng.standard_normal((batch, n_k, d_in)))
+
+
+def lengths(seed=0, *, batch=BATCH, n_k=N_K):
+    """Return a length for each example, (b,), integers: one is n_k, all others in 1 .. n_k - 1."""
+    rng = np.random.default_rng(seed)
+    result = rng.integers(1, max(n_k, 2), size=batch)
+    result[rng.integers(batch)] = n_k
+    return result
+
+
+def weights(seed=0, *, d_in=D_IN, d_model=D_MODEL, d_out=D_OUT, bias=True):
+    """Return one weight set for multi-head attention, a dict of float64 arrays.
+
+    ``W_q W_k W_v`` are (d_in, d_model) and ``W_o`` is (d_model, d_out), to be used as ``x @ W``;
+    ``b_q b_k b_v`` are (d_model,) and ``b_o`` is (d_out,), zeros when ``bias`` is False. Normal,
+    variance 1 / fan-in.
+    """
+    rng = np.random.default_rng(seed)
+    result = {name: rng.standard_normal((d_in, d_model)) / np.sqrt(d_in)
+              for name in ("W_q", "W_k", "W_v")}
+    result["W_o"] = rng.standard_normal((d_model, d_out)) / np.sqrt(d_model)
+    for name in ("q", "k", "v", "o"):
+        size = d_out if name == "o" else d_model
+        result[f"b_{name}"] = rng.standard_normal(size) * bias
+    return result
