@@ -1,4 +1,4 @@
-"""Re-run notebooks in place: store their outputs, the seconds they took, the minutes they take.
+"""Run notebooks in place: store their outputs, the seconds they took, the minutes they take.
 
     python scripts/execute.py [NOTEBOOK …]      (default: every notebook of the book)
 
@@ -12,17 +12,21 @@ import sys
 import time
 from pathlib import Path
 
+import nbformat
+from nbclient import NotebookClient
+from tqdm import tqdm
+
 ROOT = Path(__file__).resolve().parents[1]
-os.environ.update(TQDM_DISABLE="1", OMP_WAIT_POLICY="PASSIVE", PYTHONHASHSEED="0")
-os.environ.setdefault("OMP_NUM_THREADS", "2")
-
-import nbformat  # noqa: E402
-from nbclient import NotebookClient  # noqa: E402
-from tqdm import tqdm  # noqa: E402
-
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
+CELL_METADATA = ("tags", "mystnb", "cellView")
 # The one place in a first cell that this script writes.
 TIMES = re.compile(r"\d+ minutes to read, \d+ seconds? to run")
+
+
+def notebooks():
+    """Return the paths of the book's notebooks, sorted."""
+    return sorted(path for path in (ROOT / "chapters").rglob("*.ipynb")
+                  if ".ipynb_checkpoints" not in path.parts)
 
 
 def reading_minutes(nb):
@@ -33,6 +37,14 @@ def reading_minutes(nb):
     return max(5, 5 * round((len(text.split()) / 200 + lines / 20) / 5))
 
 
+def write_times(nb, seconds):
+    """Write minutes and seconds into the first cell; raises ValueError when it has no place."""
+    times = f"{reading_minutes(nb)} minutes to read, {seconds} second{'s' * (seconds > 1)} to run"
+    nb.cells[0].source, found = TIMES.subn(times, nb.cells[0].source)
+    if not found:
+        raise ValueError("the first cell must say “N minutes to read, N seconds to run”")
+
+
 def normalise(nb):
     """Keep only what readers and nbval need in the metadata of a notebook."""
     nb.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC,
@@ -40,8 +52,7 @@ def normalise(nb):
     nb.nbformat, nb.nbformat_minor = 4, 5
     for cell in nb.cells:
         cell.metadata = nbformat.from_dict(
-            {key: cell.metadata[key] for key in ("tags", "mystnb", "cellView")
-             if key in cell.metadata})
+            {key: cell.metadata[key] for key in CELL_METADATA if key in cell.metadata})
         for output in cell.get("outputs", []):
             if output.output_type in ("display_data", "execute_result"):
                 output.metadata = nbformat.from_dict({})
@@ -54,22 +65,16 @@ def execute(path):
     start = time.perf_counter()
     NotebookClient(nb, timeout=600, kernel_name="python3",
                    resources={"metadata": {"path": path.parent}}).execute()
-    seconds = max(1, round(time.perf_counter() - start))
-    times = f"{reading_minutes(nb)} minutes to read, {seconds} second{'s' * (seconds > 1)} to run"
-    nb.cells[0].source, found = TIMES.subn(times, nb.cells[0].source)
-    if not found:
-        raise SystemExit(f"{path}: the first cell must say “N minutes to read, N seconds to run”")
+    write_times(nb, max(1, round(time.perf_counter() - start)))
     nbformat.write(normalise(nb), path)
 
 
 def main(names):
     """Execute the notebooks given, or all."""
-    paths = [Path(name).resolve() for name in names] or sorted(
-        path for path in (ROOT / "chapters").rglob("*.ipynb")
-        if ".ipynb_checkpoints" not in path.parts)
-    os.environ.pop("TQDM_DISABLE")       # this bar is for you; those in notebooks stay off
-    bar = tqdm(paths, unit="notebook")
-    os.environ["TQDM_DISABLE"] = "1"
+    # For the kernels, which inherit it; the bar below was imported before and stays on.
+    os.environ.update(TQDM_DISABLE="1", OMP_WAIT_POLICY="PASSIVE")
+    os.environ.setdefault("OMP_NUM_THREADS", "2")
+    bar = tqdm([Path(name).resolve() for name in names] or notebooks(), unit="notebook")
     for path in bar:
         bar.set_description(path.stem)
         execute(path)

@@ -1,22 +1,33 @@
-# @title Setup: finds the course's `utils` (run it, then read on)
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
+# @title Setup: finds the course's `utils` (run this cell first)
+def find_course():
+    import subprocess
+    import sys
+    from importlib.util import find_spec
+    from pathlib import Path
 
-ADDRESS = "https://github.com/OWNER/one-equation-many-programs"
-REF = "main"
+    address = "https://github.com/OWNER/one-equation-many-programs"
+    ref = "main"
+    clone = ["git", "clone", "-q", "--depth=1", f"--branch={ref}", address]
+    here = Path.cwd()
+    places = [here, *here.parents, here / address.rpartition("/")[2]]
+    found = [p for p in places if (p / "utils" / "setup.py").is_file()]
+    if not found and find_spec("google") and find_spec("google.colab"):
+        git = subprocess.run(clone, capture_output=True, text=True)
+        if git.returncode:
+            raise RuntimeError(f"could not fetch the course: {git.stderr}")
+        found = places[-1:]
+    if not found:
+        raise ModuleNotFoundError(
+            "this notebook needs the course around it; fetch it with\n"
+            f"    {' '.join(clone)}\nand open the notebook in there")
+    sys.path.insert(0, str(found[0]))
+    import utils
+    origin = Path(getattr(utils, "__file__", None) or "(no file)").resolve()
+    if origin.parent != (found[0] / "utils").resolve():
+        raise ImportError(f"`utils` was imported from {origin}, not from "
+                          f"{found[0]}: restart the kernel, run this first")
+    from utils import setup
+    setup.ready()
 
-folders = [Path.cwd(), *Path.cwd().parents, Path(Path(ADDRESS).name).resolve()]
-course = [f for f in folders if (f / "utils" / "setup.py").exists()][:1]
-if not course and importlib.util.find_spec("google"):  # Colab has this
-    clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", REF]
-    subprocess.run([*clone, ADDRESS, str(folders[-1])], check=True)
-    course = folders[-1:]
-if not course:
-    raise ModuleNotFoundError(f"this notebook needs the course beside it: "
-                              f"git clone --branch {REF} {ADDRESS}")
-sys.path.insert(0, str(course[0]))
-from utils import setup
 
-setup.ready(course[0])
+find_course()

@@ -1,8 +1,8 @@
 """Checks that raise, with a message that says what is wrong and what was probably meant.
 
-``heads`` and ``keep`` validate the input of the taught programs; ``check_shapes`` and
-``check_close`` are what a page proves its claims with. Works on NumPy, PyTorch and TensorFlow
-without importing a framework that is not there already.
+``heads``, ``keep``, ``corner`` and ``lengths`` validate the input of the taught programs;
+``check_shapes`` and ``check_close`` are what a page proves its claims with. Works on NumPy, PyTorch
+and TensorFlow without importing a framework that is not there already.
 """
 
 import sys
@@ -23,7 +23,7 @@ def to_numpy(x):
 
 def dtype_name(x):
     """Return the name of an array's dtype, such as "float32", in any framework."""
-    dtype = getattr(x, "dtype", None)
+    dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
     return getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
 
 
@@ -59,26 +59,61 @@ def keep(keep, q, k):
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"q and k are compared feature by feature: q has {q.shape[-1]}, "
                          f"k has {k.shape[-1]}")
-    if keep is None:
-        return None
-    if "bool" not in dtype_name(keep):
-        raise TypeError(_not_bool(keep))
-    _broadcasts(tuple(keep.shape), (*q.shape[:-1], k.shape[-2]))
+    return None if keep is None else _fitting(keep, (*q.shape[:-1], k.shape[-2]), q)
+
+
+def per_head(q, k, v, n_heads, keep=None):
+    """Return (d, keep): the features of one head, and a mask (b, h, i, j) with one for each.
+
+    ``q`` (b, i, h * d), ``k`` and ``v`` (b, j, h * d). ``keep`` as in the function of that name,
+    to broadcast to (b, h, i, j); None becomes all True. Raises as ``heads`` and ``keep`` do, and
+    ValueError when k or v is not as wide as q.
+    """
+    d_head = heads(q, n_heads)
+    for name, side in (("k", k), ("v", v)):
+        if heads(side, n_heads) != d_head:
+            raise ValueError(f"q, k and v are cut at the same places: q has {q.shape[-1]} features "
+                             f"and {name} has {side.shape[-1]}")
+    shape = (q.shape[0], n_heads, q.shape[1], k.shape[1])
+    keep = _fitting(np.True_ if keep is None else keep, shape, q)
     framework = type(q).__module__.partition(".")[0]
+    return d_head, sys.modules[framework].broadcast_to(keep, shape)
+
+
+def _fitting(keep, scores, like):
+    """Return a bool mask that broadcasts to the shape ``scores``, in the framework of ``like``."""
+    keep = boolean(keep)
+    _broadcasts(tuple(keep.shape), scores)
+    while len(keep.shape) < 2:
+        keep = keep[None]  # SDPA takes no fewer than (i, j)
+    framework = type(like).__module__.partition(".")[0]
     if framework == "torch":
-        return sys.modules["torch"].as_tensor(keep, device=q.device)
+        return sys.modules["torch"].as_tensor(keep, device=like.device)
     if framework == "tensorflow":
         return sys.modules["tensorflow"].convert_to_tensor(keep)
-    return np.asarray(keep)
+    return to_numpy(keep)
+
+
+def boolean(mask):
+    """Return a mask that is bool, as it is (nested lists as an array, ready for any framework).
+
+    Raises TypeError, saying what the mask probably is, for any other dtype.
+    """
+    if "bool" not in dtype_name(mask):
+        raise TypeError(_not_bool(mask))
+    is_tensor = hasattr(mask, "shape") and not isinstance(mask, (np.ndarray, np.generic))
+    # PyTorch warns of arrays that cannot be written to and refuses negative strides.
+    return mask if is_tensor else np.require(mask, requirements="CW")
 
 
 def _not_bool(mask):
     """Return the message for a mask that is not bool."""
     name = dtype_name(mask)
+    article = "an" if name.startswith("int") else "a"
     values = np.unique(to_numpy(mask))
     if np.isin(values, (0, 1)).all():
-        return (f"got a {name} mask of only 0 and 1; in most programs it would be *added* to the "
-                "scores and mask nothing; pass bool (True = may attend)")
+        return (f"got {article} {name} mask of only 0 and 1; in most programs it would be *added* "
+                "to the scores and mask nothing; pass bool (True = may attend)")
     if "float" in name and np.isin(values, (0, -np.inf)).all():
         return (f"got a {name} mask of 0 and -inf, which is made to be added; "
                 "pass bool (True = may attend), utils.masks.from_additive(mask)")
@@ -87,7 +122,7 @@ def _not_bool(mask):
 
 def _broadcasts(shape, scores):
     """Raise ValueError, naming the axis, when a mask of ``shape`` does not fit the scores."""
-    letters = "bhij"[-len(scores):] if len(scores) <= 4 else "…" * (len(scores) - 4) + "bhij"
+    letters = {2: "ij", 3: "bij"}.get(len(scores), "…" * (len(scores) - 4) + "bhij")
     if len(shape) > len(scores):
         raise ValueError(f"keep {shape} has more axes than the scores {scores}")
     if len(shape) == 3 and len(scores) == 4 and shape[0] != 1:
@@ -97,8 +132,36 @@ def _broadcasts(shape, scores):
     for letter, have, want in zip(reversed(letters), reversed(shape), reversed(scores),
                                   strict=False):
         if have not in (1, want):
-            raise ValueError(f"keep {shape} does not fit scores {scores}: "
-                             f"axis {letter} of the scores has {want}, keep has {have}")
+            raise ValueError(f"keep {shape} does not fit scores {scores}: axis {letter} of the "
+                             f"scores has {want}, keep has {have}{_likely_cause(shape, scores)}")
+
+
+def _likely_cause(shape, scores):
+    """Return what was probably meant by a mask of ``shape``, or nothing."""
+    if shape[-2:] == (scores[-1], scores[-2]):
+        return "; is it transposed? queries come first, then keys"
+    if shape == (scores[0], scores[-1]):
+        nones = ", None" * (len(scores) - 2)
+        return f"; a mask over the keys of each example is keep[:{nones}]"
+    return ""
+
+
+def corner(n_q, n_k, align):
+    """Raise ValueError unless it is clear which corner of (i, j) a causal mask hangs from."""
+    corners = ("top_left", "bottom_right")
+    if align not in corners and (align is not None or n_q != n_k):
+        raise ValueError(f"n_q={n_q} and n_k={n_k}, align={align!r}: say which corner the "
+                         f"mask hangs from, align={corners[0]!r} or {corners[1]!r}")
+
+
+def lengths(lengths, n_k):
+    """Return ``lengths`` as an array (b,). Raises ValueError unless integers in 0 .. n_k."""
+    lengths = np.asarray(lengths)
+    if (lengths.ndim != 1 or lengths.dtype.kind not in "iu"
+            or (lengths < 0).any() or (lengths > n_k).any()):
+        raise ValueError(f"lengths must be (b,) integers in 0 .. n_k={n_k}, got "
+                         f"{lengths.tolist()}")
+    return lengths
 
 
 def check_shapes(pattern, *arrays):
@@ -118,8 +181,9 @@ def check_shapes(pattern, *arrays):
         for letter, size in zip(term, shape, strict=True):
             want = int(letter) if letter.isdigit() else sizes.setdefault(letter, size)
             if size != want:
+                before = "" if letter.isdigit() else f" and {want} before"
                 raise ValueError(f"array {place} should be ({', '.join(term)}), got {shape}: "
-                                 f"axis {letter} is {size} here and {want} before")
+                                 f"axis {letter} is {size} here{before}")
     return sizes
 
 
@@ -152,7 +216,8 @@ def check_close(got, expected, tolerance=None):
     gap = difference(a, b)
     if not gap <= tolerance:
         a, b = a.astype(np.float64), b.astype(np.float64)
-        gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+        with np.errstate(invalid="ignore"):
+            gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
         worst = tuple(int(n) for n in np.unravel_index(
             np.argmax(np.where(np.isnan(gaps), np.inf, gaps)), gaps.shape))
         raise AssertionError(f"not equal: largest difference {gap:.1e}, allowed {tolerance:.0e} "

@@ -7,22 +7,38 @@ program in ``utils`` takes such an array, or a bool tensor of its own framework.
 
 import numpy as np
 
-ALIGNMENTS = ("top_left", "bottom_right")
+from utils import checks
+
+
+def offsets(n_q, n_k=None, align=None):
+    """Return (i, j), integers: how many positions key j lies after query i (negative: before).
+
+    With ``align="top_left"`` query 0 stands at key 0; with ``"bottom_right"`` the last query stands
+    at the last key, as in decoding with a cache. ``n_k`` defaults to n_q. Raises ValueError when
+    n_q != n_k and no alignment is given.
+    """
+    n_k = n_q if n_k is None else n_k
+    checks.corner(n_q, n_k, align)
+    first = n_k - n_q if align == "bottom_right" else 0
+    positions = first + np.arange(n_q)  # where the queries stand
+    return np.arange(n_k) - positions[:, None]  # (i, j)
 
 
 def causal(n_q, n_k=None, align=None):
     """Return keep (i, j): query i may attend to no key after its own position.
 
-    With ``align="top_left"`` query 0 stands at key 0; with ``"bottom_right"`` the last query stands
-    at the last key, as in decoding with a cache. Raises ValueError when n_q != n_k and no
-    alignment is given.
+    ``align`` as in ``offsets``: needed, and only needed, when n_q != n_k.
     """
-    n_k = n_q if n_k is None else n_k
-    if align not in ALIGNMENTS and (align is not None or n_q != n_k):
-        raise ValueError(f"n_q={n_q} and n_k={n_k}, align={align!r}: say which corner the causal "
-                         f"mask hangs from, align={ALIGNMENTS[0]!r} or {ALIGNMENTS[1]!r}")
-    first = n_k - n_q if align == "bottom_right" else 0
-    return np.arange(n_k) <= np.arange(n_q)[:, None] + first  # (i, j)
+    return offsets(n_q, n_k, align) <= 0
+
+
+def window(n_q, n_k, left, right=0, align=None):
+    """Return keep (i, j): at most ``left`` keys before the query's own, ``right`` after it.
+
+    ``left`` and ``right`` are counts of keys, 0 or more; ``align`` as in ``offsets``.
+    """
+    offset = offsets(n_q, n_k, align)
+    return (-left <= offset) & (offset <= right)
 
 
 def padding(lengths, n_k):
@@ -30,20 +46,26 @@ def padding(lengths, n_k):
 
     ``lengths``: (b,) integers, 0 allowed. Raises ValueError when one is not in 0 .. n_k.
     """
-    lengths = np.asarray(lengths)
-    if lengths.ndim != 1 or (lengths < 0).any() or (lengths > n_k).any():
-        raise ValueError(f"lengths must be (b,) integers in 0 .. n_k={n_k}, got "
-                         f"{lengths.tolist()}")
+    lengths = checks.lengths(lengths, n_k)
     return (np.arange(n_k) < lengths[:, None])[:, None, None, :]  # (b, 1, 1, j)
 
 
-def window(n_q, n_k, left, right=0):
-    """Return keep (i, j): query i may attend to keys i - left .. i + right, top-left aligned.
+def band(positions, n_k, left=None, right=None):
+    """Return keep for queries that stand anywhere: p may attend to keys p - left .. p + right.
 
-    ``left`` and ``right`` are counts of keys, 0 or more.
+    ``positions``: integers, (i,) or one row an example, (b, i): where among the keys each query
+    stands, below 0 too; the result is (i, j) or (b, 1, i, j). ``left`` and ``right`` are counts of
+    keys, None = no end. ``causal`` and ``window`` are bands whose queries stand in a row.
     """
-    offset = np.arange(n_k) - np.arange(n_q)[:, None]  # (i, j), j - i
-    return (-left <= offset) & (offset <= right)
+    positions = np.asarray(positions)
+    positions = positions[:, None] if positions.ndim == 2 else positions
+    offset = np.arange(n_k) - positions[..., None]  # (…, i, j), j - p
+    keep = np.ones(offset.shape, dtype=bool)
+    if left is not None:
+        keep &= -left <= offset
+    if right is not None:
+        keep &= offset <= right
+    return keep
 
 
 def decoder(lengths, n):
@@ -69,30 +91,33 @@ def from_additive(mask):
 def to_sdpa(keep):
     """Return ``attn_mask`` for ``F.scaled_dot_product_attention``: a bool tensor, True = attend."""
     import torch
-    return torch.as_tensor(keep)
+    return torch.as_tensor(checks.boolean(keep))
 
 
 def from_sdpa(attn_mask):
     """Return keep from a bool ``attn_mask`` of ``F.scaled_dot_product_attention``."""
-    return np.asarray(attn_mask)
+    return checks.to_numpy(checks.boolean(attn_mask))
 
 
 def to_torch_mha(keep, n_heads):
     """Return ``attn_mask`` for ``nn.MultiheadAttention``: bool (b * h, i, j), **True = drop**.
 
-    ``keep`` must have all four axes (b, h or 1, i, j) or only (i, j), which stays (i, j).
+    ``keep`` must have all four axes (b, h or 1, i, j) or only (i, j), which stays (i, j). Raises
+    ValueError for any other number of axes.
     """
     import torch
-    drop = ~np.asarray(keep)
+    drop = ~checks.to_numpy(checks.boolean(keep))
+    if drop.ndim not in (2, 4):
+        raise ValueError(f"keep must be (b, h, i, j), (b, 1, i, j) or (i, j), got {drop.shape}")
     if drop.ndim == 4:
         batch, _, n_q, n_k = drop.shape
         drop = np.broadcast_to(drop, (batch, n_heads, n_q, n_k)).reshape(-1, n_q, n_k)
-    return torch.as_tensor(drop.copy())
+    return torch.as_tensor(drop.copy())  # writable, as PyTorch wants it
 
 
 def from_torch_mha(attn_mask, n_heads):
     """Return keep, (b, h, i, j) or (i, j), from a bool ``attn_mask`` of nn.MultiheadAttention."""
-    keep = ~np.asarray(attn_mask)
+    keep = ~checks.to_numpy(checks.boolean(attn_mask))
     return keep.reshape(-1, n_heads, *keep.shape[-2:]) if keep.ndim == 3 else keep
 
 
@@ -101,7 +126,7 @@ def to_keras(keep, batch, n_q):
 
     Raises ValueError when keep differs between heads, which that argument cannot say.
     """
-    keep = np.asarray(keep)
+    keep = checks.to_numpy(checks.boolean(keep))
     if keep.ndim == 4:
         if (keep != keep[:, :1]).any():
             raise ValueError(f"keep {keep.shape} differs between heads; Keras takes one for all")
@@ -111,4 +136,4 @@ def to_keras(keep, batch, n_q):
 
 def from_keras(attention_mask):
     """Return keep (b, 1, i, j) from a Keras ``attention_mask`` (b, i, j)."""
-    return np.asarray(attention_mask, dtype=bool)[:, None]
+    return checks.to_numpy(checks.boolean(attention_mask))[:, None]

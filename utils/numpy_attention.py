@@ -4,9 +4,21 @@ The multi-head program is the finished and corrected form of an encoder that wor
 at a time, with GPT-2's packed weights ``c_attn`` and ``c_proj``.
 """
 
+import math
+
 import numpy as np
 
 from utils import checks
+
+
+def additive_scores(q, k, W_q, W_k, w_v):
+    """Return w_v · tanh(q W_q + k W_k) for each pair, (…, i, d_q), (…, j, d_k) -> (…, i, j).
+
+    ``W_q`` (d_q, hidden), ``W_k`` (d_k, hidden), ``w_v`` (hidden,). Source:
+    https://arxiv.org/abs/1409.0473, appendix A.1.2.
+    """
+    hidden = (q @ W_q)[..., :, None, :] + (k @ W_k)[..., None, :, :]
+    return np.tanh(hidden) @ w_v  # (…, i, j, hidden) -> (…, i, j)
 
 
 def softmax(scores):
@@ -36,5 +48,28 @@ def attention(q, k, v, keep=None):
     for a mask that does not fit. Source: https://arxiv.org/abs/1706.03762, equation 1.
     """
     keep = checks.keep(keep, q, k)
-    scores = q @ k.swapaxes(-2, -1) / np.sqrt(q.shape[-1])  # (…, i, j)
+    scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])  # (…, i, j)
     return masked_softmax(scores, keep) @ v
+
+
+def linear(x, w, b):
+    """Return x w + b, (…, m, in), (in, out), (out,) -> (…, m, out)."""
+    return x @ w + b
+
+
+def mha(x, c_attn, c_proj, n_head, keep=None):
+    """Return multi-head self-attention, (…, n_seq, n_in) -> (…, n_seq, n_out).
+
+    ``c_attn`` is a dict, ``w`` (n_in, 3 * n_embd) and ``b`` (3 * n_embd,): the projections packed
+    as [q | k | v]. ``c_proj`` is a dict, ``w`` (n_embd, n_out) and ``b`` (n_out,). ``keep`` is
+    bool, True = may attend, the same for all heads, and broadcasts to (…, n_seq, n_seq). Raises
+    ValueError when n_head does not divide n_embd, and as ``attention`` does. Names and layout are
+    GPT-2's: https://github.com/openai/gpt-2/blob/master/src/model.py
+    """
+    qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 × (…, n_seq, n_embd)
+    checks.divisible(qkv[0].shape[-1], n_head)
+    qkv_heads = [np.split(side, n_head, axis=-1) for side in qkv]
+    contexts = [attention(q, k, v, keep)  # n_head × (…, n_seq, d)
+                for q, k, v in zip(*qkv_heads, strict=True)]
+    context = np.concatenate(contexts, axis=-1)  # (…, n_seq, n_embd)
+    return linear(context, **c_proj)

@@ -63,3 +63,17 @@ def attention_maps(weights, queries=None, keys=None, titles=None, width=None, he
     axes[0, 0].set_ylabel("query")
     fig.colorbar(image, ax=axes[0].tolist(), label="weight", shrink=0.9)
     return fig
+
+
+def mask_grids(masks, width=None, height=2.6):
+    """Draw masks side by side, a dict of title: keep (i, j), True in blue; return the figure."""
+    fig, axes = figure(len(masks), width=width or 2.4 * len(masks), height=height, squeeze=False)
+    for ax, (title, keep) in zip(axes[0], masks.items(), strict=True):
+        heatmap(ax, keep, title=title, limits=(0, 1.5), colours="Blues")
+        for axis, size in ((ax.yaxis, len(keep)), (ax.xaxis, len(keep[0]))):
+            axis.set_ticks(np.arange(1, size) - 0.5, minor=True)  # lines between the cells
+        ax.grid(which="minor", color="0.75")
+        ax.tick_params(which="minor", length=0)
+        ax.set_xlabel("key")
+    axes[0, 0].set_ylabel("query")
+    return fig

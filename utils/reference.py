@@ -8,10 +8,17 @@ that may attend to nothing gets zeros (and a zero gradient); that is this course
 
 import numpy as np
 
+from utils import checks
+
+
+def float64(x):
+    """Return any framework's array as float64 NumPy, its gradient cut off."""
+    return checks.to_numpy(x).astype(np.float64)
+
 
 def softmax(scores, axis=-1):
     """Return exp(scores) divided by its sum along ``axis``; a slice of only -inf gives zeros."""
-    scores = np.asarray(scores, dtype=np.float64)
+    scores = float64(scores)
     largest = scores.max(axis=axis, keepdims=True)
     exps = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
     total = exps.sum(axis=axis, keepdims=True)
@@ -24,6 +31,7 @@ def repeat_heads(x, n_heads):
     Query head ``h`` reads k/v head ``h // (n_heads / h_kv)``: each is *repeated*, not tiled.
     Raises ValueError when n_heads is not a multiple of h_kv.
     """
+    x = checks.to_numpy(x)
     kv_heads = x.shape[-3]
     if n_heads % kv_heads:
         raise ValueError(f"n_heads={n_heads} is not a multiple of the {kv_heads} heads of k and v")
@@ -34,9 +42,11 @@ def attention_scores(q, k, keep=None, bias=None, scale=None, softcap=None):
     """Return the scores before softmax, (…, i, d), (…, j, d) -> (…, i, j), float64.
 
     In this order: ``scale`` (default 1 / sqrt(d)) times q kᵀ; ``softcap * tanh(scores / softcap)``;
-    plus ``bias``; -inf where ``keep`` is False (True = may attend).
+    plus ``bias``; -inf where ``keep`` is False (True = may attend). Raises TypeError or ValueError
+    for a keep that is not bool or does not fit.
     """
-    q, k = np.asarray(q, dtype=np.float64), np.asarray(k, dtype=np.float64)
+    q, k = float64(q), float64(k)
+    keep = checks.keep(keep, q, k)
     if q.ndim > 2 and k.shape[-3] != q.shape[-3]:
         k = repeat_heads(k, q.shape[-3])
     scale = 1.0 / np.sqrt(q.shape[-1]) if scale is None else scale
@@ -44,9 +54,9 @@ def attention_scores(q, k, keep=None, bias=None, scale=None, softcap=None):
     if softcap is not None:
         scores = softcap * np.tanh(scores / softcap)
     if bias is not None:
-        scores = scores + np.asarray(bias, dtype=np.float64)
+        scores = scores + float64(bias)
     if keep is not None:
-        scores = np.where(np.asarray(keep, dtype=bool), scores, -np.inf)
+        scores = np.where(keep, scores, -np.inf)
     return scores
 
 
@@ -57,7 +67,7 @@ def attention(q, k, v, keep=None, bias=None, scale=None, softcap=None):
     and v may have fewer heads than q (axis -3), if they divide. Float64, whatever comes in.
     """
     weights = softmax(attention_scores(q, k, keep, bias, scale, softcap))
-    v = np.asarray(v, dtype=np.float64)
+    v = float64(v)
     if weights.ndim > 2 and v.shape[-3] != weights.shape[-3]:
         v = repeat_heads(v, weights.shape[-3])
     return np.einsum("...ij,...jd->...id", weights, v), weights
@@ -78,28 +88,31 @@ def attention_loops(q, k, v, keep=None):
 
 def split_heads(x, n_heads):
     """Cut the features into heads: (b, i, h * d) -> (b, h, i, d)."""
-    return np.stack(np.split(np.asarray(x, dtype=np.float64), n_heads, axis=-1), axis=-3)
+    checks.divisible(x.shape[-1], n_heads)
+    return np.stack(np.split(float64(x), n_heads, axis=-1), axis=-3)
 
 
 def merge_heads(x):
     """Put the heads side by side again: (b, h, i, d) -> (b, i, h * d)."""
-    return np.concatenate(list(np.moveaxis(x, -3, 0)), axis=-1)
+    return np.concatenate(list(np.moveaxis(float64(x), -3, 0)), axis=-1)
 
 
 def multi_head_attention(x, memory, weights, n_heads, keep=None):
     """Return (out, weights): (b, i, d_in), (b, j, d_in) -> (b, i, d_out), (b, h, i, j).
 
     ``weights`` is a dict like the one from ``sizes.weights``; ``keep`` is bool, True = may attend,
-    and broadcasts to (b, h, i, j).
+    and broadcasts to (b, h, i, j). Float64, whatever comes in.
     """
     q, k, v = project(x, memory, weights, n_heads)
     context, attention_weights = attention(q, k, v, keep)
-    return merge_heads(context) @ weights["W_o"] + weights["b_o"], attention_weights
+    W_o, b_o = float64(weights["W_o"]), float64(weights["b_o"])
+    return merge_heads(context) @ W_o + b_o, attention_weights
 
 
 def project(x, memory, weights, n_heads):
     """Return q, k, v split into heads: (b, h, i, d), (b, h, j, d), (b, h, j, d)."""
-    return tuple(split_heads(side @ weights[f"W_{name}"] + weights[f"b_{name}"], n_heads)
+    weights = {name: float64(w) for name, w in weights.items()}
+    return tuple(split_heads(float64(side) @ weights[f"W_{name}"] + weights[f"b_{name}"], n_heads)
                  for side, name in ((x, "q"), (memory, "k"), (memory, "v")))
 
 
@@ -109,6 +122,7 @@ def attention_gradient(q, k, v, cotangent, keep=None):
     With P the weights, G the cotangent and dP = G vᵀ, the scores receive
     dS = P * (dP - sum_j P dP); then dq = dS k / sqrt(d), dk = dSᵀ q / sqrt(d), dv = Pᵀ G.
     """
+    q, k, v, cotangent = map(float64, (q, k, v, cotangent))
     _, p = attention(q, k, v, keep)
     d_p = np.einsum("...ic,...jc->...ij", cotangent, v)
     d_s = p * (d_p - (p * d_p).sum(axis=-1, keepdims=True)) / np.sqrt(q.shape[-1])
@@ -121,6 +135,8 @@ def multi_head_attention_gradient(x, memory, weights, n_heads, cotangent, keep=N
 
     For self-attention (memory is x) the gradient of x is the sum of the two.
     """
+    x, memory, cotangent = map(float64, (x, memory, cotangent))
+    weights = {name: float64(w) for name, w in weights.items()}
     q, k, v = project(x, memory, weights, n_heads)
     context = merge_heads(attention(q, k, v, keep)[0])
     grads = {"x": 0.0, "memory": 0.0, "b_o": cotangent.sum(axis=(0, 1)),

@@ -1,5 +1,67 @@
 """What the setup cell of every notebook calls once it has found this folder."""
 
+import importlib.util
+import re
+import subprocess
+import sys
+from importlib import metadata
 
-def ready(course):
-    """Placeholder while the real one is being written."""
+# The oldest versions that are supported: those of Colab, which `make test-colab` runs (all but
+# torch, whose older builds for the CPU cannot be had everywhere).
+FLOORS = {"numpy": "2.1.3", "torch": "2.11.0", "matplotlib": "3.10.0", "tqdm": "4.67.1",
+          "tensorflow": "2.20.0", "keras": "3.13.2"}
+# One thing under two names: requirements.txt asks for the smaller build where there is one.
+ALIASES = {"tensorflow": ("tensorflow", "tensorflow-cpu")}
+
+
+def installed(name):
+    """Return (distribution, version) of an installed package, or None; imports nothing."""
+    for distribution in ALIASES.get(name, (name,)):
+        try:
+            return distribution, metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def numbers(version):
+    """Return a version as integers that compare, "2.13.0+cpu" -> (2, 13, 0)."""
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
+
+
+def on_colab():
+    """Return True on Colab; other packages named google.something do not count."""
+    return bool(importlib.util.find_spec("google") and importlib.util.find_spec("google.colab"))
+
+
+def install(missing, present):
+    """Add packages with pip and leave ``present``, (distribution, version) pairs, alone.
+
+    Raises RuntimeError with pip's own words when that cannot be done.
+    """
+    # What is there is asked for as it is, so that pip would rather fail than change it.
+    kept = [f"{distribution}=={version}" for distribution, version in present]
+    pip = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *missing, *kept],
+                         capture_output=True, text=True, check=False)
+    if pip.returncode:
+        raise RuntimeError(f"could not install {', '.join(missing)}: {pip.stderr.strip()}")
+    importlib.invalidate_caches()
+
+
+def ready(floors=None):
+    """Say what is missing or older than tested, one line each; on Colab, install what is missing.
+
+    Prints nothing when all is well. ``floors`` maps packages to versions (default ``FLOORS``).
+    """
+    floors = FLOORS if floors is None else floors
+    present = {name: found for name in floors if (found := installed(name))}
+    missing = [name for name in floors if name not in present]
+    if missing and on_colab():
+        install(missing, present.values())
+    elif missing:
+        print(f"not installed: {', '.join(missing)} (pages that use it will stop there): "
+              f"pip install {' '.join(missing)}")
+    for name, (distribution, version) in present.items():
+        if numbers(version) < numbers(floors[name]):
+            print(f"{name} {version} is older than {floors[name]}, the oldest supported: "
+                  f"pip install --upgrade {distribution}, then restart the kernel")

@@ -39,6 +39,25 @@ def attention(q, k, v, keep=None):
     return weights @ v, weights
 
 
+def attention_per_head(q, k, v, n_heads, keep=None):
+    """Return (context, weights) of several heads, computed one after the other.
+
+    (b, i, e), (b, j, e), (b, j, e) -> (b, i, e), (b, h, i, j). Head h reads features h d to
+    (h + 1) d of q, k and v, which are projected already, and writes the same ones of the context.
+    ``keep`` is bool, True = may attend, and broadcasts to (b, h, i, j). Raises ValueError or
+    TypeError for sizes or a mask that do not fit.
+    """
+    d_head, keep = checks.per_head(q, k, v, n_heads, keep)
+    contexts, weights = [], []
+    for h in range(n_heads):
+        stripe = slice(h * d_head, (h + 1) * d_head)
+        context_h, weights_h = attention(
+            q[..., stripe], k[..., stripe], v[..., stripe], keep[:, h])
+        contexts.append(context_h)  # (b, i, d)
+        weights.append(weights_h)  # (b, i, j)
+    return torch.cat(contexts, dim=-1), torch.stack(weights, dim=1)
+
+
 def with_causal(keep, causal, q, k):
     """Return ``keep``, checked and, when ``causal`` is True, combined with the causal mask.
 

@@ -1,0 +1,98 @@
+# One Equation, Many Programs. `make help` lists the commands; README.md has them without make.
+
+PYTHON ?= python3
+PORT ?= 8000
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+# Two notebooks at a time, one thread each: two threads each on two cores stall, twenty times slower.
+NOTEBOOK_ENV := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE TQDM_DISABLE=1
+NBVAL := $(PYTEST) -c tests/nbval.ini --rootdir=. chapters
+# The same notebooks as a machine without AVX would run them: sums come out in another order.
+OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41
+SITE := $(BIN)/jupyter-book build . -W -n --keep-going
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help book serve lab execute check test lint unit notebooks test-portable site test-colab \
+        bench mutants train address clean
+
+help:  ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name what; \
+	do printf '  make %-15s %s\n' "$$name" "$$what"; done
+
+book: .venv/.ready  ## build the site and print where it is
+	$(SITE)
+	@echo "The book is at $(CURDIR)/_build/html/index.html"
+
+serve: book  ## build the site and serve it on http://127.0.0.1:8000 (PORT=…)
+	@echo "http://127.0.0.1:$(PORT)/ (stop with Ctrl-C)"
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+lab: .venv/.lab  ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab --notebook-dir=chapters
+
+execute: .venv/.ready  ## run the notebooks in place and store their outputs (NB=chapters/…/one.ipynb)
+	$(BIN)/python scripts/execute.py $(NB)
+
+check: lint  ## lint and unit tests, under two minutes
+	$(PYTEST) -n 2 -m "not site and not slow"
+
+test: lint unit notebooks test-portable site  ## everything that must hold
+	@echo "All of it holds."
+
+lint: .venv/.ready
+	$(BIN)/ruff check .
+	$(BIN)/codespell
+
+unit: .venv/.ready
+	$(PYTEST) -n 2 -m "not site"
+
+notebooks: .venv/.ready  ## run every notebook again and compare what it gives with what it stores
+	$(NOTEBOOK_ENV) $(NBVAL)
+
+test-portable: .venv/.ready  ## the same on the plainest of processors
+	$(NOTEBOOK_ENV) $(OTHER_CPU) $(NBVAL)
+
+site: .venv/.ready  ## build the site afresh and read it in a browser
+	$(SITE) --all
+	$(PYTEST) -m site
+
+test-colab: .venv/.ready .venv-colab/.ready  ## each notebook alone, with the versions of Colab
+	$(BIN)/python scripts/colab.py $(COLAB)
+
+bench: .venv/.ready  ## time and memory of our attention beside the libraries'
+	$(BIN)/python scripts/bench.py
+
+mutants: .venv/.ready  ## break utils on purpose and count what the tests catch
+	$(BIN)/python scripts/mutants.py
+
+train:  ## train the model that later chapters read
+	@echo "Nothing to train yet: the chapter language_model is not written." >&2; exit 1
+
+address: .venv/.ready  ## write the course's address everywhere (URL=https://github.com/me/fork [REF=main])
+	@$(BIN)/python scripts/address.py $(URL) $(REF)
+
+clean:  ## remove what was built (the set-up stays; remove .venv and .venv-colab for that)
+	rm -rf _build .pytest_cache .ruff_cache .hypothesis
+	find utils tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the set-up: done once, and again when the requirements change
+
+.venv/.ready: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	{ echo "This needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is: $$($(PYTHON) --version 2>&1)"; \
+	  echo "Name another: make PYTHON=python3.12 …"; exit 1; } >&2
+	@$(PYTHON) -m venv .venv || \
+	{ echo "Python's venv is missing; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	@touch $@
+
+.venv/.lab: .venv/.ready requirements-lab.txt
+	$(BIN)/python -m pip install --quiet --requirement requirements-lab.txt
+	@touch $@
+
+.venv-colab/.ready: requirements-colab.txt
+	$(PYTHON) -m venv .venv-colab
+	.venv-colab/bin/python -m pip install --quiet --requirement requirements-colab.txt
+	@touch $@

@@ -1,0 +1,55 @@
+"""Small things that every page needs and no option of the theme gives."""
+
+import re
+
+from docutils import nodes
+from myst_nb.sphinx_ import HideCodeCellNode
+
+TITLE = re.compile(r"# @title (.+)")
+
+
+def name_folded_cells(app, doctree):
+    """Give a folded cell the title that Colab shows, its first line ``# @title …``."""
+    for cell in doctree.findall(nodes.container):
+        title = TITLE.match(cell.astext()) if cell.get("hide_mode") else None
+        if title:
+            cell["prompt_show"] = cell["prompt_hide"] = title[1].replace("`", "")
+
+
+def open_folded(translator, node):
+    """Write the summary as text: a label would hide the title from screen readers."""
+    classes = " ".join(["admonition", "hide", *node["classes"]])
+    translator.body.append(
+        f'<details class="{classes}">\n<summary><p class="admonition-title">'
+        f'{translator.encode(node["prompt_show"])}</p></summary>\n')
+
+
+def close_folded(translator, node):
+    """End what ``open_folded`` began."""
+    translator.body.append("</details>\n")
+
+
+def head(app, pagename, templatename, context, doctree):
+    """Offer the favicon as SVG, too; say the name of the first page once; drop idle scripts.
+
+    jupyter-book always loads the scripts of Thebe, which this book does not use, and twice: the
+    second definition of a constant is an error in every reader's console.
+    """
+    href = context["pathto"]("_static/favicon.svg", resource=True)
+    context["metatags"] = (context.get("metatags") or "") + (
+        f'\n<link rel="icon" type="image/svg+xml" sizes="any" href="{href}" />\n')
+    if pagename == app.config.root_doc:
+        context["docstitle"] = "multi-head attention, proven"
+    scripts = {(str(script.filename), script.attributes.get("body")): script
+               for script in context["script_files"]}
+    context["script_files"] = [script for key, script in scripts.items()
+                               if "thebe" not in repr(key).lower()]
+
+
+def setup(app):
+    """Connect them."""
+    app.connect("doctree-read", name_folded_cells)
+    # After sphinx-notfound-page, which makes the addresses of its page absolute.
+    app.connect("html-page-context", head, priority=600)
+    app.add_node(HideCodeCellNode, override=True, html=(open_folded, close_folded))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,19 @@
+/* A box that scrolls sideways can be reached by keyboard, and one that does not is no stop. */
+const boxes = ".pst-scrollable-table-container, .bd-article div.math, .bd-article div.output";
+
+function reachable() {
+  document.querySelectorAll(boxes).forEach((box) => {
+    if (box.scrollWidth > box.clientWidth) {
+      box.tabIndex = 0;
+    } else {
+      box.removeAttribute("tabindex");
+    }
+  });
+}
+
+// After the formulas are set, and whenever there is more or less room than before.
+window.addEventListener("load", async () => {
+  await window.MathJax?.startup?.promise;
+  const observer = new ResizeObserver(reachable);
+  document.querySelectorAll(boxes).forEach((box) => observer.observe(box));
+});

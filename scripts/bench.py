@@ -1,0 +1,197 @@
+"""Compare the fast path of the course with its peers: time, and peak memory, in one run.
+
+    python scripts/bench.py [--quick]
+
+Self-attention with 8 heads in float32, no mask, the same weights' shapes for all. Forward is
+evaluation without gradients; forward + backward gives those of the input and of every weight.
+Prints Markdown tables. ``--quick`` shows in seconds that everything runs; its figures mean nothing.
+"""
+
+import argparse
+import os
+import platform
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of one must not slow the next
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from utils import timing  # noqa: E402
+
+HEADS = 8
+SETTINGS = ((8, 128, 256), (8, 512, 512), (1, 2048, 512), (1, 8192, 256))  # batch, n, d_model
+LENGTHS = (2048, 4096, 8192, 16384)  # for one example of d_model 256: does memory grow linearly?
+TOO_MUCH = 2**30  # bytes in one matrix of weights; programs that store it are left out beyond
+OURS = "ours"
+STORES_WEIGHTS = ("naive", "seed style")
+
+
+def torch_programs(d_model):
+    """Return {name: (module, call)}: what runs in PyTorch, call(module, x) -> out."""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    from utils import torch_attention
+    from utils.heads import merge_heads, split_heads
+
+    class ByHand(nn.Module):
+        """Packed projections, SDPA, output projection, and nothing else."""
+
+        def __init__(self):
+            super().__init__()
+            self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+        def forward(self, x):
+            b, n, e = x.shape
+            q, k, v = self.qkv(x).view(b, n, 3, HEADS, e // HEADS).permute(2, 0, 3, 1, 4)
+            context = F.scaled_dot_product_attention(q, k, v)
+            return self.out(context.transpose(1, 2).reshape(b, n, e))
+
+    class Naive(torch_attention.MultiHeadAttention):
+        """Our module with the program that stores the weights."""
+
+        def forward(self, x):
+            context, _ = torch_attention.attention(*self.project(x))
+            return self.W_o(merge_heads(context))
+
+    class SeedStyle(nn.Module):
+        """Three projections, then scores, softmax and context, every step a tensor of its own."""
+
+        def __init__(self):
+            super().__init__()
+            self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model) for _ in "qkvo")
+
+        def forward(self, x):
+            q, k, v = (split_heads(W(x), HEADS) for W in (self.W_q, self.W_k, self.W_v))
+            scores = torch.matmul(q, k.transpose(-2, -1)) / (d_model // HEADS) ** 0.5
+            context = torch.matmul(torch.softmax(scores, dim=-1), v)
+            return self.W_o(merge_heads(context.contiguous()))
+
+    layer = nn.MultiheadAttention(d_model, HEADS, batch_first=True)
+    return {
+        OURS: (torch_attention.MultiHeadAttention(d_model, HEADS), lambda m, x: m(x)),
+        "SDPA by hand": (ByHand(), lambda m, x: m(x)),
+        "nn.MHA": (layer, lambda m, x: m(x, x, x, need_weights=False)[0]),
+        "nn.MHA, weights": (layer, lambda m, x: m(x, x, x)[0]),
+        "naive": (Naive(d_model, HEADS), lambda m, x: m(x)),
+        "seed style": (SeedStyle(), lambda m, x: m(x)),
+    }
+
+
+NAMES = (OURS, "SDPA by hand", "nn.MHA", "nn.MHA, weights", "Keras", *STORES_WEIGHTS)
+
+
+def torch_call(name, setting, backward):
+    """Return a callable that runs one PyTorch program once."""
+    import torch
+    batch, n, d_model = setting
+    torch.manual_seed(0)
+    module, call = torch_programs(d_model)[name]
+    x, direction = torch.randn(2, batch, n, d_model)
+    if not backward:
+        module.eval()
+        return lambda: torch.no_grad()(call)(module, x)
+    x.requires_grad_()
+    return lambda: torch.autograd.grad(call(module, x), (x, *module.parameters()), direction)
+
+
+def keras_call(setting, backward):
+    """Return a callable that runs the Keras layer once, compiled to a TensorFlow graph."""
+    from utils import frameworks
+    tf = frameworks.tensorflow()
+    import keras
+    batch, n, d_model = setting
+    layer = keras.layers.MultiHeadAttention(HEADS, key_dim=d_model // HEADS)
+    x, direction = tf.random.normal((batch, n, d_model)), tf.random.normal((batch, n, d_model))
+
+    def forward():
+        return layer(x, x, training=backward)
+
+    def gradients():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            out = forward()
+        return tape.gradient(out, [x, *layer.trainable_variables], direction)
+
+    forward()  # makes its variables, which a graph may not
+    return tf.function(gradients if backward else forward, autograph=False)
+
+
+def prepared(name, setting, backward):
+    """Return a callable that runs the program ``name`` once, or None where it would need too much."""
+    batch, n, _ = setting
+    if name in STORES_WEIGHTS and 4 * batch * HEADS * n * n > TOO_MUCH:
+        return None
+    return keras_call(setting, backward) if name == "Keras" else torch_call(name, setting, backward)
+
+
+def memory(name, setting, backward):
+    """Return the MiB that one run adds to the process, or None where it would need too much."""
+    batch, n, d_model = setting
+    if name in STORES_WEIGHTS and 4 * batch * HEADS * n * n > TOO_MUCH:
+        return None
+    idle, run = (timing.peak_memory(
+        f"from scripts import bench\nbench.prepared({name!r}, {(batch, length, d_model)}, "
+        f"{backward})()") for length in (1, n))
+    return run - idle
+
+
+def row(*cells):
+    """Return one line of a Markdown table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def setting_name(setting, backward):
+    """Return how a setting is called in the tables."""
+    return str(setting), "forward + backward" if backward else "forward"
+
+
+def time_table(settings, repeats):
+    """Print times as multiples of ours, one line for each setting, and whom we follow."""
+    print(row("batch, n, d_model", "pass", "ours, ms", *NAMES, "ours / best peer"))
+    print(row(*["---"] * 2, *["--:"] * (len(NAMES) + 2)))
+    for setting in settings:
+        for backward in (False, True):
+            calls = {name: prepared(name, setting, backward) for name in NAMES}
+            least = timing.interleaved({n: c for n, c in calls.items() if c}, repeats)
+            shares = timing.ratios(least, OURS)
+            best = min(share for name, share in shares.items() if name != OURS)
+            print(row(*setting_name(setting, backward), f"{1e3 * least[OURS]:.2f}",
+                      *(f"{shares[n]:.2f}" if n in shares else "–" for n in NAMES),
+                      f"{1 / best:.2f}"), flush=True)
+
+
+def memory_table(settings):
+    """Print the MiB each program adds to a fresh process, one line for each setting."""
+    print(row("batch, n, d_model", "pass", *NAMES))
+    print(row(*["---"] * 2, *["--:"] * len(NAMES)))
+    for setting in settings:
+        for backward in (False, True):
+            added = [memory(name, setting, backward) for name in NAMES]
+            print(row(*setting_name(setting, backward),
+                      *("–" if mib is None else f"{mib:.0f}" for mib in added)), flush=True)
+
+
+def main(arguments):
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, two repeats: a smoke test")
+    quick = parser.parse_args(arguments).quick
+    settings, lengths = (((2, 32, 64),), (64, 128)) if quick else (SETTINGS, LENGTHS)
+    repeats = 2 if quick else 15
+    print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}\n\n"
+          f"Time as a multiple of ours: minima of {repeats} interleaved repeats.\n")
+    time_table(settings, repeats)
+    print("\nPeak memory in MiB above a run with n = 1, each in a fresh process "
+          f"(–: a matrix of weights over {TOO_MUCH >> 20} MiB).\n")
+    memory_table(settings)
+    print("\nOur peak memory as the length grows, (1, n, 256), MiB.\n")
+    print(row("n", "forward", "forward + backward"), row("--:", "--:", "--:"), sep="\n")
+    for n in lengths:
+        print(row(n, *(f"{memory(OURS, (1, n, 256), backward):.0f}" for backward in (False, True))),
+              flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,179 @@
+"""A real browser for tests: served from this machine, and cut off from every other.
+
+``open_page`` gives a page that writes down whatever went wrong on it: errors in its console, failed
+requests, requests to another host (which are refused). Playwright drives the Chromium or Chrome
+that is installed; it downloads nothing.
+"""
+
+import shutil
+import threading
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+ELSEWHERE = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+             "/Applications/Chromium.app/Contents/MacOS/Chromium")
+MISSING = ("the site is tested in a real browser, and there is neither Chromium nor Chrome on this "
+           "machine; on Debian and Ubuntu: sudo apt-get install chromium")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking",
+         "--disable-component-update", "--no-first-run")
+# Until nothing fades in any more: half-faded text has half the contrast.
+SETTLED = """async () => {
+  await new Promise(requestAnimationFrame);
+  await Promise.allSettled(document.getAnimations().map(animation => animation.finished));
+}"""
+OPEN_ALL = """() => {
+  document.querySelectorAll('details').forEach(element => { element.open = true });
+}"""
+READY = """async () => {
+  if (window.MathJax) await MathJax.startup.promise;
+  await document.fonts.ready;
+}"""
+# Words in code by colour: the contrast ratio of WCAG 2.2 between each and what lies behind it.
+PALE_CODE = """() => {
+  const rgb = text => text.match(/[0-9.]+/g).map(Number);
+  const light = text => {
+    const [r, g, b] = rgb(text).map(c => (c /= 255) <= 0.04045 ? c / 12.92
+                                                               : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = e => { while (/, 0\\)|transparent/.test(getComputedStyle(e).backgroundColor))
+    e = e.parentElement; return getComputedStyle(e).backgroundColor; };
+  const found = {};
+  for (const e of document.querySelectorAll('.highlight pre span')) {
+    if (!e.textContent.trim()) continue;
+    const [a, b] = [light(getComputedStyle(e).color), light(behind(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) found[e.className] ??= ratio.toFixed(2) + ', ' + e.textContent.slice(0, 30);
+  }
+  return Object.entries(found).map(([name, what]) => '.' + name + ' ' + what);
+}"""
+# What reaches beyond the right edge without standing in a box that scrolls.
+TOO_WIDE = """() => {
+  const page = document.documentElement;
+  if (page.scrollWidth <= page.clientWidth) return [];
+  const inBox = e => { for (e = e.parentElement; e && e !== document.body; e = e.parentElement)
+    if (getComputedStyle(e).overflowX !== 'visible') return true; return false; };
+  const wide = [...document.querySelectorAll('main *')].filter(
+    e => e.getBoundingClientRect().right > page.clientWidth + 1 && !inBox(e));
+  return [page.scrollWidth + ' px on ' + page.clientWidth,
+          ...wide.slice(-3).map(e => e.tagName + '.' + e.className + ' '
+                                     + e.textContent.trim().slice(0, 40))];
+}"""
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serves a site under a prefix and, like GitHub, its 404.html for whatever is not there."""
+
+    prefix = "/"
+
+    def translate_path(self, path):
+        """Return the file for an address, none for one outside the prefix."""
+        inside = path.startswith(self.prefix)
+        return super().translate_path("/" + path[len(self.prefix):] if inside else "/outside")
+
+    def send_error(self, code, message=None, explain=None):
+        """Answer with the site's own page for a wrong address."""
+        page = Path(self.directory, "404.html")
+        if code != 404 or not page.exists():
+            super().send_error(code, message, explain)
+            return
+        body = page.read_bytes()
+        self.send_response(404)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        """Be quiet."""
+
+
+@contextmanager
+def served(folder, prefix="/"):
+    """Serve a folder on this machine alone; yields the address, ending in /."""
+    handler = partial(type("Prefixed", (Handler,), {"prefix": prefix}), directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}{prefix}"
+        server.shutdown()
+        thread.join()
+
+
+def launch(playwright):
+    """Return the installed Chromium or Chrome, started. Fails the test when there is none."""
+    found = [shutil.which(name) for name in NAMES]
+    found += [path for path in ELSEWHERE if Path(path).exists()]
+    path = next(filter(None, found), None)
+    if path is None:
+        pytest.fail(MISSING, pytrace=False)
+    return playwright.chromium.launch(executable_path=path, args=FLAGS)
+
+
+@contextmanager
+def open_page(browser, url, theme="light", width=1300, height=900, touch=False):
+    """Open an address; yields the page, whose ``problems`` lists what went wrong, as text.
+
+    ``theme``: light or dark, what the reader's system asks for; ``touch``: fingers, no mouse.
+    """
+    host = urlsplit(url).netloc
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme,
+                                  has_touch=touch)
+    page = context.new_page()
+    page.problems = problems = []
+
+    def allow(route):
+        target = urlsplit(route.request.url)
+        if target.netloc == host or target.scheme in ("data", "blob"):
+            route.continue_()
+        else:
+            problems.append(f"asks another host: {route.request.url}")
+            route.abort()
+
+    def failed(response):
+        if response.status >= 400:
+            problems.append(f"answered {response.status}: {response.url}")
+
+    context.route("**/*", allow)
+    page.on("response", failed)
+    page.on("requestfailed", lambda request: problems.append(f"request failed: {request.url}"))
+    page.on("pageerror", lambda error: problems.append(f"script error: {error}"))
+    page.on("console", lambda message: message.type in ("error", "warning") and problems.append(
+        f"console {message.type}: {message.text}"))
+    page.goto(url)
+    page.evaluate(READY)
+    try:
+        yield page
+    finally:
+        context.close()
+
+
+def pale_code(page):
+    """Return the words in code whose contrast to their background is under 4.5, as text."""
+    return [f"contrast in code: {what}" for what in page.evaluate(PALE_CODE)]
+
+
+def too_wide(page):
+    """Return what makes a page scroll sideways, as text; empty when it does not."""
+    return [f"scrolls sideways: {what}" for what in page.evaluate(TOO_WIDE)]
+
+
+def accessibility(page):
+    """Return the serious and critical violations that axe finds, one line each.
+
+    Takes the colours out of code first, which ``pale_code`` looks at: axe needs seconds for the
+    thousand words of code on a page.
+    """
+    page.evaluate("document.querySelectorAll('.highlight pre').forEach("
+                  "pre => { pre.textContent = pre.textContent })")
+    found = Axe().run(page, options={"preload": False, "resultTypes": ["violations"]})
+    return [f"axe {rule['impact']}, {rule['id']}: {len(rule['nodes'])} times, first at "
+            f"{rule['nodes'][0]['html'][:160]}"
+            for rule in found.response["violations"] if rule["impact"] in ("serious", "critical")]

@@ -1,0 +1,293 @@
+"""Every error by its whole message; comparisons that pass, and those that must not."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from exact import raises
+
+from utils import checks, masks, sizes
+
+Q, K, _ = sizes.qkv()  # scores (b, h, i, j) = (2, 3, 5, 7)
+
+
+# --- heads
+
+@pytest.mark.parametrize(("d_model", "n_heads", "message"), [
+    (10, 3, "d_model=10 is not divisible by n_heads=3 (remainder 1); nearest: 1, 2, 5, 10"),
+    (512, 7, "d_model=512 is not divisible by n_heads=7 (remainder 1); nearest: 1, 2, 4, 8"),
+    (12, 100, "d_model=12 is not divisible by n_heads=100 (remainder 12); nearest: 3, 4, 6, 12"),
+    (7, 3, "d_model=7 is not divisible by n_heads=3 (remainder 1); nearest: 1, 7"),
+    (12, 0, "d_model=12 is not divisible by n_heads=0; nearest: 1, 2, 3, 4"),
+    (12, -3, "d_model=12 is not divisible by n_heads=-3; nearest: 1, 2, 3, 4")])
+def test_heads_that_do_not_divide_name_the_nearest_that_do(d_model, n_heads, message):
+    with raises(ValueError, message):
+        checks.divisible(d_model, n_heads)
+    with raises(ValueError, message):
+        checks.heads(np.zeros((2, 5, d_model)), n_heads)
+
+
+def test_heads_that_divide_give_the_features_of_one():
+    assert checks.divisible(12, 3) == 4
+    assert checks.heads(np.zeros((2, 5, 12)), 12) == 1
+    assert checks.heads(torch.zeros(2, 5, 12), 2) == 6
+
+
+@pytest.mark.parametrize("shape", [(5, 12), (2, 5, 3, 4)])
+def test_heads_are_cut_from_three_axes(shape):
+    with raises(ValueError, f"expected (batch, length, d_model), three axes, got {shape}"):
+        checks.heads(torch.zeros(shape), 3)
+
+
+# --- masks
+
+@pytest.mark.parametrize(("mask", "message"), [
+    (np.array([[0.0, 1.0]]), "got a float64 mask of only 0 and 1; in most programs it would be "
+     "*added* to the scores and mask nothing; pass bool (True = may attend)"),
+    (torch.tensor([[0, 1]]), "got an int64 mask of only 0 and 1; in most programs it would be "
+     "*added* to the scores and mask nothing; pass bool (True = may attend)"),
+    ([[1, 0]], "got an int64 mask of only 0 and 1; in most programs it would be *added* to the "
+     "scores and mask nothing; pass bool (True = may attend)"),
+    (torch.tensor([[0, -torch.inf]], dtype=torch.bfloat16), "got a bfloat16 mask of 0 and -inf, "
+     "which is made to be added; pass bool (True = may attend), utils.masks.from_additive(mask)"),
+    (np.array([[0.0, -1e9]], dtype=np.float32),
+     "keep must be bool (True = may attend), got float32"),
+    (np.array([[0, 2]], dtype=np.uint8), "keep must be bool (True = may attend), got uint8")],
+    ids=["float01", "int01", "list", "additive", "finite", "other"])
+def test_masks_that_are_not_bool_are_refused(mask, message):
+    with raises(TypeError, message):
+        checks.boolean(mask)
+    with raises(TypeError, message):
+        checks.keep(mask, Q, K)
+
+
+FIT = "keep {0} does not fit scores (2, 3, 5, 7): axis {1} of the scores has {2}, keep has {3}"
+
+
+@pytest.mark.parametrize(("shape", "message"), [
+    ((5, 8), FIT.format((5, 8), "j", 7, 8)),
+    ((6, 7), FIT.format((6, 7), "i", 5, 6)),
+    ((2, 4, 5, 7), FIT.format((2, 4, 5, 7), "h", 3, 4)),
+    ((3, 3, 5, 7), FIT.format((3, 3, 5, 7), "b", 2, 3)),
+    ((7, 5), FIT.format((7, 5), "j", 7, 5) + "; is it transposed? queries come first, then keys"),
+    ((2, 7), FIT.format((2, 7), "i", 5, 2)
+     + "; a mask over the keys of each example is keep[:, None, None]"),
+    ((1, 2, 3, 5, 7), "keep (1, 2, 3, 5, 7) has more axes than the scores (2, 3, 5, 7)"),
+    *(((n, 5, 7), f"keep ({n}, 5, 7) is ambiguous against scores (b, h, i, j) = (2, 3, 5, 7): is "
+       "its first axis the examples or the heads? pass keep[:, None] or keep[None]")
+      for n in (2, 3))], ids=str)
+def test_masks_that_do_not_fit_name_the_axis(shape, message):
+    for mask in (np.ones(shape, dtype=bool), torch.ones(shape, dtype=torch.bool)):
+        with raises(ValueError, message):
+            checks.keep(mask, Q, K)
+
+
+def test_axes_of_one_head_are_named_too():
+    with raises(ValueError, "keep (3, 5, 7) does not fit scores (2, 5, 7): axis b of the scores "
+                            "has 2, keep has 3"):
+        checks.keep(np.ones((3, 5, 7), dtype=bool), Q[:, 0], K[:, 0])
+    with raises(ValueError, "keep (2, 7) does not fit scores (2, 5, 7): axis i of the scores has "
+                            "5, keep has 2; a mask over the keys of each example is "
+                            "keep[:, None]"):
+        checks.keep(np.ones((2, 7), dtype=bool), Q[:, 0], K[:, 0])
+    with raises(ValueError, "keep (4, 1, 1, 1, 1, 1) does not fit scores (9, 9, 2, 3, 5, 7): axis "
+                            "… of the scores has 9, keep has 4"):
+        checks.keep(np.ones((4, 1, 1, 1, 1, 1), dtype=bool),
+                    np.broadcast_to(Q, (9, 9, *Q.shape)), np.broadcast_to(K, (9, 9, *K.shape)))
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (5, 7), (1, 5, 7), (2, 1, 1, 7), (2, 3, 5, 1)],
+                         ids=str)
+def test_masks_that_fit_come_back_with_two_axes_or_more(shape):
+    mask = np.random.default_rng(0).random(shape) < 0.5
+    keep = checks.keep(mask, Q, K)
+    assert keep.shape == (1, 1, *shape)[-max(2, len(shape)):]
+    np.testing.assert_array_equal(keep, mask.reshape(keep.shape))
+    tensor = checks.keep(mask, torch.as_tensor(Q), torch.as_tensor(K))
+    assert isinstance(tensor, torch.Tensor)
+    assert tensor.tolist() == keep.tolist()
+
+
+def test_masks_move_to_the_framework_and_the_device_of_q():
+    mask = masks.padding([7, 3], 7)
+    for given in (mask, torch.as_tensor(mask)):
+        assert isinstance(checks.keep(given, Q, K), np.ndarray)
+        on_cpu = checks.keep(given, torch.as_tensor(Q), torch.as_tensor(K))
+        assert on_cpu.dtype == torch.bool
+        assert on_cpu.tolist() == mask.tolist()
+        elsewhere = checks.keep(given, torch.as_tensor(Q, device="meta"), torch.as_tensor(K))
+        assert elsewhere.device.type == "meta"
+    assert checks.keep(None, Q, K) is None
+
+
+def test_boolean_leaves_tensors_and_arrays_alone():
+    for mask in (masks.causal(3), torch.ones(3, dtype=torch.bool)):
+        assert checks.boolean(mask) is mask
+    assert checks.boolean([[True, False]]).tolist() == [[True, False]]
+
+
+def test_q_and_k_of_different_width_are_refused():
+    with raises(ValueError, "q and k are compared feature by feature: q has 4, k has 3"):
+        checks.keep(None, Q, K[..., :3])
+
+
+def test_per_head_gives_every_head_a_mask():
+    q, k = np.zeros((2, 5, 12)), np.zeros((2, 7, 12))
+    keep = masks.padding([7, 3], 7)
+    d_head, full = checks.per_head(q, k, k, 3, keep)
+    assert d_head == 4
+    np.testing.assert_array_equal(full, np.broadcast_to(keep, (2, 3, 5, 7)))
+    d_head, full = checks.per_head(*map(torch.as_tensor, (q, k, k)), 2, None)
+    assert d_head == 6
+    assert full.tolist() == np.ones((2, 2, 5, 7), dtype=bool).tolist()
+
+
+@pytest.mark.parametrize(("widths", "name", "width"), [((12, 9, 12), "k", 9),
+                                                       ((12, 12, 6), "v", 6)])
+def test_per_head_refuses_sides_of_different_width(widths, name, width):
+    q, k, v = (np.zeros((2, n, width)) for n, width in zip((5, 7, 7), widths, strict=True))
+    with raises(ValueError, f"q, k and v are cut at the same places: q has 12 features and {name} "
+                            f"has {width}"):
+        checks.per_head(q, k, v, 3)
+
+
+def test_per_head_refuses_a_mask_that_does_not_fit():
+    q = np.zeros((2, 5, 12))
+    with raises(ValueError, "keep (2, 5, 5) is ambiguous against scores (b, h, i, j) = "
+                            "(2, 3, 5, 5): is its first axis the examples or the heads? pass "
+                            "keep[:, None] or keep[None]"):
+        checks.per_head(q, q, q, 3, np.ones((2, 5, 5), dtype=bool))
+
+
+@pytest.mark.parametrize(("n_q", "n_k", "align"), [(5, 7, None), (5, 5, "left"), (5, 7, "left")])
+def test_a_corner_must_be_named_and_known(n_q, n_k, align):
+    with raises(ValueError, f"n_q={n_q} and n_k={n_k}, align={align!r}: say which corner the mask "
+                            "hangs from, align='top_left' or 'bottom_right'"):
+        checks.corner(n_q, n_k, align)
+
+
+@pytest.mark.parametrize("align", ["top_left", "bottom_right"])
+def test_a_corner_that_is_named_is_fine(align):
+    checks.corner(5, 7, align)
+    checks.corner(5, 5, None)
+
+
+@pytest.mark.parametrize("lengths", [[3, 8], [-1, 3], [[3, 4]], 3, [2.5, 3.0], [True, False]])
+def test_lengths_that_cannot_be_are_refused(lengths):
+    with raises(ValueError, f"lengths must be (b,) integers in 0 .. n_k=7, got {lengths}"):
+        checks.lengths(lengths, 7)
+
+
+def test_lengths_come_back_as_an_array():
+    assert checks.lengths((0, 7, 3), 7).tolist() == [0, 7, 3]
+    assert isinstance(checks.lengths([1], 7), np.ndarray)
+
+
+# --- any framework
+
+def test_names_of_dtypes():
+    assert checks.dtype_name(np.zeros(1, np.float16)) == "float16"
+    assert checks.dtype_name(torch.zeros(1, dtype=torch.bfloat16)) == "bfloat16"
+    assert checks.dtype_name([1.0, 2.0]) == "float64"
+    assert checks.dtype_name([True]) == "bool"
+
+
+def test_to_numpy_keeps_the_numbers():
+    x = torch.tensor([1.5, -2.0], requires_grad=True)
+    for tensor, dtype in ((x, np.float32), (x.bfloat16(), np.float32), (x.half(), np.float16)):
+        assert checks.to_numpy(tensor).tolist() == [1.5, -2.0]
+        assert checks.to_numpy(tensor).dtype == dtype
+    assert checks.to_numpy([1, 2]).tolist() == [1, 2]
+
+
+# --- comparing
+
+def test_shapes_that_fit_give_the_sizes():
+    scores = Q @ K.swapaxes(-1, -2)
+    assert checks.check_shapes("b h i d, b h j d -> b h i j", Q, torch.as_tensor(K), scores) == {
+        "b": 2, "h": 3, "i": 5, "d": 4, "j": 7}
+    assert checks.check_shapes("2 h 5 4", Q) == {"h": 3}
+    assert checks.check_shapes("", np.float64(1.0)) == {}
+
+
+@pytest.mark.parametrize(("pattern", "arrays", "message"), [
+    ("b i d, b j d", (Q[:, 0], K[:, 0, :, :3]),
+     "array 2 should be (b, j, d), got (2, 7, 3): axis d is 3 here and 4 before"),
+    ("b b", (np.zeros((2, 3)),), "array 1 should be (b, b), got (2, 3): axis b is 3 here and 2 "
+     "before"),
+    ("b 4", (np.zeros((2, 3)),), "array 1 should be (b, 4), got (2, 3): axis 4 is 3 here"),
+    ("b i", (np.zeros(3),), "array 1 should be (b, i), got (3,)"),
+    ("b, b", (np.zeros(3),), "'b, b' names 2 arrays, got 1")])
+def test_shapes_that_do_not_fit_name_the_axis_and_both_sizes(pattern, arrays, message):
+    with raises(ValueError, message):
+        checks.check_shapes(pattern, *arrays)
+
+
+def test_difference_is_relative_above_one_and_absolute_below():
+    assert checks.difference([0.25, 0.5], [0.25, 0.75]) == 0.25
+    assert checks.difference([200.0, 50.0], [200.0, 100.0]) == 0.25
+    assert checks.difference(torch.tensor([3.0], dtype=torch.bfloat16), [2.0]) == 0.5
+
+
+def test_difference_of_what_is_not_finite():
+    inf, nan = np.inf, np.nan
+    assert checks.difference([inf, -inf, nan, 1.0], [inf, -inf, nan, 1.5]) == 0.5 / 1.5
+    assert checks.difference([inf, 4.0], [-inf, 4.0]) == inf
+    assert checks.difference([1.0], [inf]) == inf
+    assert np.isnan(checks.difference([nan, 1.0], [1.0, 1.0]))
+    assert np.isnan(checks.difference([1.0, 1.0], [1.0, nan]))
+    assert checks.difference(np.zeros(0), np.zeros(0)) == 0.0
+
+
+@pytest.mark.parametrize(("name", "tolerance"), checks.TOLERANCES.items())
+def test_close_arrays_print_shape_dtype_and_tolerance(name, tolerance, capsys):
+    one = torch.ones(2, 3, dtype=getattr(torch, name))
+    checks.check_close(one, torch.full((2, 3), 1 + 0.9 * tolerance, dtype=torch.float64))
+    assert re.fullmatch(rf"equal: \(2, 3\) {name}, largest difference within {tolerance:.0e}\n",
+                        capsys.readouterr().out)
+    with pytest.raises(AssertionError, match=rf"allowed {tolerance:.0e} \({name}\)"):
+        checks.check_close(one, torch.full((2, 3), 1 + 1.1 * tolerance, dtype=torch.float64))
+
+
+def test_tolerances_are_those_of_the_course():
+    assert checks.TOLERANCES == {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3,
+                                 "bfloat16": 2e-2}
+
+
+def test_integers_and_bools_must_be_equal(capsys):
+    checks.check_close([1, 2], [1, 2])
+    assert capsys.readouterr().out == "equal: (2,) int64, largest difference within 0e+00\n"
+    with raises(AssertionError, "not equal: largest difference 5.0e-01, allowed 0e+00 (int64); at "
+                                "(1,) got 2, expected 1"):
+        checks.check_close([2, 2], [2, 1])
+    with raises(AssertionError, "not equal: largest difference 1.0e+00, allowed 0e+00 (bool); at "
+                                "(0,) got 1, expected 0"):
+        checks.check_close([True], [False])
+
+
+def test_arrays_that_differ_say_how_much_and_where():
+    expected = np.zeros((2, 3))
+    got = expected.copy()
+    got[1, 2], got[0, 1] = -0.5, 0.25
+    with raises(AssertionError, "not equal: largest difference 5.0e-01, allowed 1e-12 (float64); "
+                                "at (1, 2) got -0.5, expected 0"):
+        checks.check_close(got, expected)
+    checks.check_close(got, expected, tolerance=0.5)
+    with raises(AssertionError, "not equal: largest difference 5.0e-01, allowed 4e-01 (float64); "
+                                "at (1, 2) got -0.5, expected 0"):
+        checks.check_close(got, expected, tolerance=0.4)
+
+
+def test_what_is_not_finite_is_found():
+    with raises(AssertionError, "not equal: largest difference nan, allowed 1e-12 (float64); at "
+                                "(2,) got nan, expected 1"):
+        checks.check_close([np.inf, 7.0, np.nan], [np.inf, 1.0, 1.0])
+    with raises(AssertionError, "not equal: largest difference inf, allowed 1e-12 (float64); at "
+                                "(0,) got inf, expected -inf"):
+        checks.check_close([np.inf, 7.0], [-np.inf, 1.0])
+
+
+def test_arrays_of_other_shapes_are_not_compared():
+    with raises(AssertionError, "shapes differ: got (2, 1), expected (2,)"):
+        checks.check_close(np.ones((2, 1)), np.ones(2))

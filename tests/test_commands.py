@@ -1,0 +1,159 @@
+"""The commands of README.md do what it says, and say plainly what they cannot do."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from notebook_page import ROOT
+
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+PYTHON = """#!/bin/sh
+echo "$@" >> log
+case "$*" in
+    -c*) exit {status} ;;
+    --version) echo Python 3.9.1 ;;
+    "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+esac
+"""
+
+
+def shell(folder, *command, **variables):
+    """Run a command in ``folder``; return (exit status, stdout, stderr)."""
+    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False,
+                          env=os.environ | variables, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+def program(path, text):
+    """Write an executable shell script."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def course(tmp_path):
+    """Return a folder with the Makefile and the requirements alone."""
+    for name in ("Makefile", "requirements.txt"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_every_command_that_is_promised_exists_and_help_lists_it():
+    promised = {"book", "test", "lab", "execute", "serve", "check", "test-colab", "bench",
+                "mutants", "train", "address", "clean", "help"}
+    listed = set(re.findall(r"make ([a-z-]+)", shell(ROOT, "make", "help")[1]))
+    assert promised <= listed <= TARGETS
+
+
+def test_readme_and_contributing_name_only_commands_that_exist():
+    for name in ("README.md", "CONTRIBUTING.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        named = set(re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE))
+        assert named
+        assert named <= TARGETS, name
+
+
+def test_commands_without_make_are_those_that_make_runs():
+    plain = re.findall(r"^((?:jupyter-book|ruff|codespell|python -m pytest)\b[^#\n]*)",
+                       (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(plain) == 6
+    runs = shell(ROOT, "make", "--dry-run", "--always-make", "book", "test")[1]
+    runs = {re.sub(r"^(\w+=\S+ )*", "", line).replace(".venv/bin/", "").strip()
+            for line in runs.splitlines()}
+    assert {command.strip() for command in plain} <= runs
+
+
+def test_wrong_python_is_named_with_the_way_out(course):
+    python = program(course / "python", PYTHON.format(status=1))
+    status, _, error = shell(course, "make", f"PYTHON={python}", "book")
+    assert status != 0
+    assert f"This needs Python 3.11, 3.12 or 3.13, and {python} is: Python 3.9.1" in error
+    assert "make PYTHON=python3.12" in error
+    assert not (course / ".venv").exists()
+
+
+def test_set_up_is_done_once_and_again_when_requirements_change(course):
+    python = program(course / "python", PYTHON.format(status=0))
+    install = "-m pip install --quiet --requirement requirements.txt"
+
+    def log():
+        assert shell(course, "make", f"PYTHON={python}", ".venv/.ready")[0] == 0
+        lines = (course / "log").read_text().splitlines() if (course / "log").exists() else []
+        (course / "log").unlink(missing_ok=True)
+        return lines
+
+    assert log()[1:] == ["-m venv .venv", install]
+    assert log() == []
+    os.utime(course / "requirements.txt", (2e9, 2e9))
+    assert log()[-1] == install
+
+
+def test_set_up_that_failed_is_tried_again(course):
+    no_pip = PYTHON.format(status=0) + 'case "$*" in *pip*) exit 1 ;; esac\n'
+    python = program(course / "python", no_pip)
+    for _ in range(2):
+        assert shell(course, "make", f"PYTHON={python}", ".venv/.ready")[0] != 0
+    assert (course / "log").read_text().count("pip install") == 2
+
+
+def test_command_without_a_subject_says_so_and_fails():
+    status, _, error = shell(ROOT, "make", "train")
+    assert status != 0
+    assert "Nothing to train yet" in error
+
+
+def ci(folder, tools, make="exit 0"):
+    """Run .ci/run where only ``tools`` and a few basics are on the path; return (status, log)."""
+    log, bin_ = folder / "log", folder / "bin"
+    for name in ("dirname", "id", "sh"):
+        bin_.mkdir(exist_ok=True)
+        (bin_ / name).symlink_to(shutil.which(name))
+    for name in tools:
+        program(bin_ / name, f'#!/bin/sh\necho {name} "$@" >> {log}\n')
+    program(bin_ / "make", f'#!/bin/sh\necho make "$@" >> {log}\n{make}\n')
+    status = shell(folder, str(ROOT / ".ci" / "run"), PATH=str(bin_))[0]
+    return status, log.read_text().splitlines()
+
+
+def test_ci_tests_everything_and_then_under_colab_s_versions(tmp_path):
+    assert ci(tmp_path, ["chromium"]) == (0, ["make test", "make test-colab COLAB=--changed"])
+
+
+def test_ci_fails_when_the_tests_do(tmp_path):
+    assert ci(tmp_path, ["google-chrome"], make="exit 3") == (3, ["make test"])
+
+
+def test_ci_installs_a_browser_where_there_is_none(tmp_path):
+    tools = ["apt-get"] if os.getuid() == 0 else ["sudo"]
+    status, log = ci(tmp_path, tools)
+    assert status == 0
+    assert "update" in log[0]
+    assert log[1].endswith("install -y -qq --no-install-recommends chromium")
+    assert log[2] == "make test"
+
+
+@pytest.mark.parametrize(("owner", "expected"), [("OWNER", 1), ("somebody", 0)])
+def test_workflow_publishes_nothing_under_the_placeholder(tmp_path, owner, expected):
+    workflow = yaml.safe_load((ROOT / ".github/workflows/book.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["publish"]["steps"]
+    refuse = next(n for n, step in enumerate(steps) if "placeholder" in step.get("name", ""))
+    assert refuse < next(n for n, step in enumerate(steps) if "deploy" in step.get("uses", ""))
+    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    (tmp_path / "_config.yml").write_text(re.sub(r"github\.com/[\w.-]+/", f"github.com/{owner}/",
+                                                 config), encoding="utf-8")
+    assert shell(tmp_path, "sh", "-e", "-c", steps[refuse]["run"], GITHUB_SERVER_URL="https://g",
+                 GITHUB_REPOSITORY="a/b")[0] == expected
+
+
+def test_every_requirement_is_pinned_exactly():
+    for path in ROOT.glob("requirements*.txt"):
+        lines = [line.partition("#")[0].strip()
+                 for line in path.read_text(encoding="utf-8").splitlines()]
+        for line in filter(None, lines):
+            assert re.match(r"[\w.-]+==[\w.]+( ;|$)", line), f"{path.name}: {line}"

@@ -1,0 +1,111 @@
+"""Executing a notebook in place stores what readers need and nothing else."""
+
+import os
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+from notebook_page import ROOT
+from rules_form import SETUP
+
+from scripts import colab, execute
+
+FIRST = "# A page\n\n5 minutes to read, 99 seconds to run · difficulty ●○○"
+
+
+def notebook(path, *sources):
+    """Write a notebook whose first cell is FIRST and whose second is the setup cell."""
+    nb = nbformat.v4.new_notebook(cells=[
+        nbformat.v4.new_markdown_cell(FIRST),
+        nbformat.v4.new_code_cell(SETUP, metadata={"tags": ["hide-cell"], "colab": {}}),
+        *(nbformat.v4.new_code_cell(source) for source in sources)])
+    nb.metadata["widgets"] = {}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(nb, path)
+    return path
+
+
+def test_outputs_counts_and_seconds_are_stored_and_foreign_metadata_is_not(tmp_path):
+    (tmp_path / "utils").symlink_to(ROOT / "utils", target_is_directory=True)
+    path = notebook(tmp_path / "chapters" / "page.ipynb", "print(6 * 7)",
+                    "import os; print(os.environ['TQDM_DISABLE'])")
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "execute.py"), str(path)], check=True,
+                   capture_output=True, cwd=tmp_path,
+                   env={key: value for key, value in os.environ.items() if key != "TQDM_DISABLE"})
+    nb = nbformat.read(path, as_version=4)
+    assert [cell.execution_count for cell in nb.cells[1:]] == [1, 2, 3]
+    assert [cell.outputs[0].text for cell in nb.cells[2:]] == ["42\n", "1\n"]
+    assert nb.metadata == {"kernelspec": execute.KERNELSPEC, "language_info": {"name": "python"}}
+    assert nb.cells[1].metadata == {"tags": ["hide-cell"]}
+    assert "99 seconds" not in nb.cells[0].source
+
+
+def test_reading_time_counts_words_and_visible_code_and_rounds_to_five_minutes(tmp_path):
+    nb = nbformat.read(notebook(tmp_path / "page.ipynb"), as_version=4)
+    assert execute.reading_minutes(nb) == 5
+    nb.cells.append(nbformat.v4.new_markdown_cell("word " * 2000))          # ten minutes
+    assert execute.reading_minutes(nb) == 10
+    nb.cells.append(nbformat.v4.new_code_cell("x = 1\n" * 100))             # five more
+    assert execute.reading_minutes(nb) == 15
+    nb.cells[-1].metadata["tags"] = ["hide-cell"]
+    assert execute.reading_minutes(nb) == 10
+
+
+def test_first_cell_without_a_place_for_the_times_is_an_error(tmp_path):
+    nb = nbformat.read(notebook(tmp_path / "page.ipynb"), as_version=4)
+    nb.cells[0].source = "# A page"
+    with pytest.raises(ValueError, match="the first cell must say"):
+        execute.write_times(nb, 3)
+
+
+@pytest.fixture
+def stage(tmp_path, monkeypatch):
+    """Return a folder where a kernel named "colab" is this Python, as if on Colab."""
+    monkeypatch.setenv("JUPYTER_PATH", "")
+    colab.install_kernel(tmp_path, colab.environment(tmp_path), python=sys.executable)
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def test_notebook_alone_runs_on_colab_and_its_assertions_count(stage):
+    path = notebook(stage / "page.ipynb", "from utils import sizes", "assert sizes.HEADS == 4")
+    colab.run_alone(path, stage / "empty", whole=False)      # as far as the imports
+    with pytest.raises(CellExecutionError, match=r"sizes\.HEADS == 4"):
+        colab.run_alone(path, stage / "empty", whole=True)
+
+
+def test_setup_cell_that_speaks_on_colab_is_a_failure(stage):
+    path = notebook(stage / "page.ipynb", "1")
+    nb = nbformat.read(path, as_version=4)
+    nb.cells[1].source += "; print(7)"
+    nbformat.write(nb, path)
+    with pytest.raises(RuntimeError, match="the setup cell speaks"):
+        colab.run_alone(path, stage / "empty", whole=True)
+
+
+def test_changed_notebooks_are_those_that_differ_from_the_main_branch(tmp_path, monkeypatch):
+    def git(*arguments):
+        subprocess.run(["git", "-C", str(tmp_path / "course"), "-c", "user.name=a",
+                        "-c", "user.email=a@localhost", *arguments], check=True,
+                       capture_output=True)
+
+    def commit():
+        git("add", "--all")
+        git("commit", "-m", "more")
+
+    course = tmp_path / "course"
+    pages = [notebook(course / "chapters" / f"{name}.ipynb", "1") for name in "abcd"]
+    git("init", "--initial-branch=main")
+    commit()
+    monkeypatch.setattr(colab, "ROOT", course)
+    monkeypatch.setattr(colab, "notebooks", lambda: pages)
+    assert colab.changed() == set(pages)                 # one commit: nothing to compare with
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    git("checkout", "-b", "topic")
+    notebook(pages[0], "2")
+    commit()
+    notebook(pages[1], "2")                              # not committed
+    new = notebook(course / "chapters" / "e.ipynb", "1")  # not even added
+    assert colab.changed() == {pages[0], pages[1], new}

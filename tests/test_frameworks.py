@@ -1,0 +1,58 @@
+"""TensorFlow is imported without a word, or missed with one that helps."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from utils import frameworks
+
+COURSE = Path(__file__).resolve().parents[1]
+
+
+def run(code):
+    """Run code in a fresh interpreter that finds the course."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          check=False, cwd=COURSE, timeout=300)
+
+
+def test_import_is_silent_and_leaves_stderr_open():
+    done = run("import sys\n"
+               "from utils import frameworks\n"
+               "tf = frameworks.tensorflow()\n"
+               "print(tf.reduce_sum([1.0, 2.0]).numpy(), tf is frameworks.tensorflow())\n"
+               "print('still open', file=sys.stderr)\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3.0 True\n", "still open\n")
+
+
+def test_a_missing_tensorflow_is_named_with_the_command_that_installs_it():
+    done = run("import sys\n"
+               "sys.modules['tensorflow'] = None\n"
+               "from utils import frameworks\n"
+               "frameworks.tensorflow()\n")
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1
+    assert last == "ImportError: TensorFlow is missing: pip install tensorflow-cpu==2.21.0"
+
+
+def test_a_failing_import_leaves_no_file_open_and_stderr_as_it_was(monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    descriptors = Path("/proc/self/fd")
+    if not descriptors.exists():
+        pytest.skip("counts open files through /proc")
+    before = len(list(descriptors.iterdir()))
+    for _ in range(3):
+        with pytest.raises(ImportError, match="TensorFlow is missing"):
+            frameworks.tensorflow()
+    assert len(list(descriptors.iterdir())) == before
+    print("still open", file=sys.stderr)
+    assert capfd.readouterr().err == "still open\n"
+
+
+def test_importing_utils_imports_no_framework():
+    done = run("import sys, utils\n"
+               "from utils import checks, masks, norms, numpy_attention, reference, sizes\n"
+               "masks.causal(3), checks.check_close([1.0], [1.0])\n"
+               "print({'torch', 'tensorflow', 'keras', 'matplotlib'} & set(sys.modules))\n")
+    assert done.stdout.splitlines()[-1] == "set()", done.stderr

@@ -1,0 +1,133 @@
+"""The NumPy programs against the reference, in every dtype, and GPT-2's packed layout."""
+
+import numpy as np
+import pytest
+from exact import raises
+from hypothesis import given
+from hypothesis import strategies as st
+
+from utils import checks, masks, numpy_attention, reference, sizes
+
+KEEP = masks.padding([7, 3], 7) & masks.causal(5, 7, "bottom_right")  # (b, 1, i, j)
+EMPTY = KEEP & (np.arange(5) != 2)[:, None]                           # query 2 sees nothing
+PER_HEAD = np.random.default_rng(0).random((2, 3, 5, 7)) < 0.8
+
+
+def close(got, expected):
+    assert got.shape == expected.shape
+    assert checks.difference(got, expected) <= checks.TOLERANCES[got.dtype.name]
+
+
+def test_softmax_of_log_one_two_five_is_their_share():
+    close(numpy_attention.softmax(np.log([[1.0, 2.0, 5.0]])), np.array([[0.125, 0.25, 0.625]]))
+
+
+@pytest.mark.parametrize("shift", [-1e5, 1e5])
+def test_softmax_does_not_overflow_and_equals_the_reference(shift):
+    scores = sizes.qkv()[0] + shift
+    close(numpy_attention.softmax(scores), reference.softmax(scores))
+
+
+def test_masked_softmax_of_a_row():
+    scores = np.log([[1.0, 2.0, 5.0, 7.0], [1.0, 1.0, 1.0, 1.0]])
+    keep = np.array([[True, True, True, False], [False, False, False, False]])
+    close(numpy_attention.masked_softmax(scores, keep),
+          np.array([[0.125, 0.25, 0.625, 0], [0, 0, 0, 0]]))
+    close(numpy_attention.masked_softmax(scores), np.array([[1, 2, 5, 7], [3.75] * 4]) / 15)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("keep", [None, KEEP, EMPTY, PER_HEAD], ids=["all", "keep", "empty", "h"])
+def test_context_equals_the_reference_in_every_dtype(dtype, keep):
+    q, k, v = (x.astype(dtype) for x in sizes.qkv())
+    context = numpy_attention.attention(q, k, v, keep)
+    assert context.dtype == dtype
+    close(context, reference.attention(q, k, v, keep)[0])
+
+
+def test_a_query_without_keys_gives_zeros():
+    context = numpy_attention.attention(*sizes.qkv(), EMPTY)
+    assert not context[:, :, 2].any()
+    assert context[:, :, [0, 1, 3, 4]].any(axis=-1).all()
+
+
+@given(st.integers(0, 99), st.integers(1, 3), st.integers(1, 4), st.integers(1, 6),
+       st.integers(1, 6), st.floats(0, 1))
+def test_any_sizes_and_any_mask_equal_the_reference(seed, batch, heads, n_q, n_k, share):
+    q, k, v = sizes.qkv(seed, batch=batch, heads=heads, n_q=n_q, n_k=n_k)
+    keep = np.random.default_rng(seed).random((batch, heads, n_q, n_k)) < share
+    close(numpy_attention.attention(q, k, v, keep), reference.attention(q, k, v, keep)[0])
+
+
+def test_what_padding_holds_changes_nothing_that_is_kept():
+    q, k, v = sizes.qkv()
+    hidden = k.copy(), v.copy()
+    for x in hidden:
+        x[1, :, 3:] = 1e6
+    keep = masks.padding([7, 3], 7)
+    np.testing.assert_array_equal(numpy_attention.attention(q, *hidden, keep),
+                                  numpy_attention.attention(q, k, v, keep))
+
+
+def test_one_head_needs_no_axes():
+    q, k, v = sizes.qkv()
+    close(numpy_attention.attention(q[1, 1], k[1, 1], v[1, 1], KEEP[1, 0].tolist()),
+          reference.attention(q, k, v, KEEP)[0][1, 1])
+
+
+def test_a_mask_that_is_not_bool_is_refused():
+    with raises(TypeError, "got an int64 mask of only 0 and 1; in most programs it would be "
+                           "*added* to the scores and mask nothing; pass bool (True = may attend)"):
+        numpy_attention.attention(*sizes.qkv(), KEEP.astype(np.int64))
+
+
+def test_additive_scores_are_computed_pair_by_pair():
+    rng = np.random.default_rng(0)
+    q, k = rng.standard_normal((2, 3, 5, 4)), rng.standard_normal((2, 3, 7, 6))
+    W_q, W_k, w_v = (rng.standard_normal(shape) for shape in ((4, 9), (6, 9), (9,)))
+    scores = numpy_attention.additive_scores(q, k, W_q, W_k, w_v)
+    expected = np.empty((2, 3, 5, 7))
+    for b, h, i, j in np.ndindex(expected.shape):
+        expected[b, h, i, j] = w_v @ np.tanh(W_q.T @ q[b, h, i] + W_k.T @ k[b, h, j])
+    close(scores, expected)
+
+
+def packed(W):
+    """Return (c_attn, c_proj), GPT-2's names, for a weight set of ``sizes.weights``."""
+    return ({"w": np.concatenate([W[f"W_{n}"] for n in "qkv"], axis=1),
+             "b": np.concatenate([W[f"b_{n}"] for n in "qkv"])},
+            {"w": W["W_o"], "b": W["b_o"]})
+
+
+@pytest.mark.parametrize("keep", [None, masks.causal(7), masks.padding([7, 3], 7)[:, 0]],
+                         ids=["all", "causal", "padding"])
+def test_packed_multi_head_attention_equals_the_reference(keep):
+    W, (_, x) = sizes.weights(), sizes.sides()
+    four_axes = keep if keep is None or keep.ndim == 2 else keep[:, None]
+    expected, _ = reference.multi_head_attention(x, x, W, 3, four_axes)
+    close(numpy_attention.mha(x, *packed(W), 3, keep), expected)
+
+
+def test_packed_multi_head_attention_takes_one_example_alone():
+    W, (_, x) = sizes.weights(), sizes.sides()
+    expected, _ = reference.multi_head_attention(x, x, W, 3, masks.causal(7))
+    close(numpy_attention.mha(x[1], *packed(W), 3, masks.causal(7)), expected[1])
+
+
+def test_packed_multi_head_attention_gives_zeros_to_a_query_without_keys():
+    W, (_, x) = sizes.weights(bias=False), sizes.sides()
+    keep = masks.causal(7) & (np.arange(7) != 2)[:, None]
+    out = numpy_attention.mha(x, *packed(W), 3, keep)
+    assert not out[:, 2].any()
+    assert out[:, [0, 1, 3, 4, 5, 6]].any(axis=-1).all()
+
+
+def test_heads_that_do_not_divide_are_refused():
+    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: "
+                            "2, 3, 4, 6"):
+        numpy_attention.mha(sizes.sides()[1], *packed(sizes.weights()), 5)
+
+
+def test_linear_is_a_product_and_a_shift():
+    x, W = np.array([[1.0, 2.0]]), np.array([[1.0, 10.0, 100.0], [3.0, 30.0, 300.0]])
+    close(numpy_attention.linear(x, W, np.array([0.5, 5.0, 50.0])), np.array([[7.5, 75, 750]]))

@@ -1,0 +1,62 @@
+"""What is measured, and how often; never how fast, which depends on the machine."""
+
+import sys
+
+import pytest
+
+from utils import timing
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="peak memory is read from Unix")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let time stand still, except when a program says how long it takes; return that function."""
+    now = [100.0]
+
+    def take(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    return take
+
+
+def test_interleaved_returns_the_least_of_the_counted_turns(clock):
+    first, second = iter([0.1, 3.0, 2.0, 4.0]), iter([0.1, 5.0, 7.0, 6.0])
+    least = timing.interleaved({"a": lambda: clock(next(first)), "b": lambda: clock(next(second))},
+                               repeats=3)
+    assert list(least) == ["a", "b"]
+    assert least == pytest.approx({"a": 2.0, "b": 5.0})
+
+
+def test_programs_take_turns():
+    calls = []
+    timing.interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=4)
+    assert "".join(calls) == "ab" * 5
+    timing.interleaved({"c": lambda: calls.append("c")})
+    assert calls.count("c") == 16
+
+
+def test_ratios_are_multiples_of_the_least_or_of_the_one_named():
+    seconds = {"a": 2.0, "b": 1.0, "c": 5.0}
+    assert timing.ratios(seconds) == {"a": 2.0, "b": 1.0, "c": 5.0}
+    assert timing.ratios(seconds, "a") == {"a": 1.0, "b": 0.5, "c": 2.5}
+
+
+def test_peak_memory_sees_what_was_freed_again_and_not_what_the_parent_holds():
+    held = bytearray(b"x") * (300 << 20)
+    idle = timing.peak_memory("print('no number')")
+    used = timing.peak_memory("x = bytearray(b'x') * (200 << 20); del x")
+    assert 1 < idle < 100
+    assert 190 < used - idle < 220
+    assert len(held) == 300 << 20
+
+
+def test_measured_code_finds_utils_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert timing.peak_memory("from utils import sizes; assert sizes.HEADS == 3") > 1
+
+
+def test_a_measured_process_that_fails_says_why():
+    with pytest.raises(RuntimeError, match=r"(?s)^the measured process failed:\n.*ZeroDivision"):
+        timing.peak_memory("1 / 0")

@@ -1,0 +1,60 @@
+"""Time and memory, measured so that programs can be compared with each other."""
+
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+COURSE = Path(__file__).resolve().parents[1]
+# Linux counts in ru_maxrss what a process was before it became this program: a copy of its parent.
+# So a small process stands in between and measures its child.
+LAUNCHER = """
+import resource, subprocess, sys
+done = subprocess.run([sys.executable, "-c", sys.argv[1]])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(done.returncode)
+"""
+
+
+def interleaved(programs, repeats=15):
+    """Return the least seconds each program took, {name: float}, for {name: callable}.
+
+    The programs take turns, so what slows the machine down slows them all; of the repeats the
+    minimum is the one disturbed least. One turn before the first is not counted.
+    """
+    least = dict.fromkeys(programs, math.inf)
+    for turn in range(repeats + 1):
+        for name, program in programs.items():
+            start = time.perf_counter()
+            program()
+            seconds = time.perf_counter() - start
+            if turn > 0:
+                least[name] = min(least[name], seconds)
+    return least
+
+
+def ratios(seconds, base=None):
+    """Return each time as a multiple of the one named ``base`` (default: the least), {name: float}.
+
+    Ratios of minima say more than seconds: they hold on other machines too, nearly.
+    """
+    unit = min(seconds.values()) if base is None else seconds[base]
+    return {name: value / unit for name, value in seconds.items()}
+
+
+def peak_memory(code):
+    """Return the most memory, in MiB, that a fresh Python process held while it ran ``code``.
+
+    ``code`` is source that finds ``utils``; what it imports counts too, so subtract what the
+    imports alone take. Not on Windows. Raises RuntimeError, with what the process wrote, when it
+    fails.
+    """
+    path = os.pathsep.join(filter(None, (str(COURSE), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run([sys.executable, "-c", LAUNCHER, code], capture_output=True, text=True,
+                          check=False, env={**os.environ, "PYTHONPATH": path})
+    if done.returncode:
+        raise RuntimeError(f"the measured process failed:\n{done.stderr}")
+    largest = int(done.stdout.splitlines()[-1])
+    return largest / (2**20 if sys.platform == "darwin" else 2**10)  # bytes on macOS, else KiB
