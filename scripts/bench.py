@@ -11,12 +11,13 @@ import argparse
 import os
 import platform
 import sys
+from functools import cache
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of one must not slow the next
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from utils import timing  # noqa: E402
+from utils import timing
 
 HEADS = 8
 SETTINGS = ((8, 128, 256), (8, 512, 512), (1, 2048, 512), (1, 8192, 256))  # batch, n, d_model
@@ -119,22 +120,26 @@ def keras_call(setting, backward):
 
 
 def prepared(name, setting, backward):
-    """Return a callable that runs the program ``name`` once, or None where it would need too much."""
-    batch, n, _ = setting
-    if name in STORES_WEIGHTS and 4 * batch * HEADS * n * n > TOO_MUCH:
-        return None
+    """Return a callable that runs the program ``name`` once."""
     return keras_call(setting, backward) if name == "Keras" else torch_call(name, setting, backward)
 
 
+def too_large(name, setting):
+    """Return whether the program would store a matrix of weights beyond all reason."""
+    batch, n, _ = setting
+    return name in STORES_WEIGHTS and 4 * batch * HEADS * n * n > TOO_MUCH
+
+
+@cache
+def peak(name, setting, backward):
+    """Return the peak memory, in MiB, of a fresh process that runs the program once."""
+    return timing.peak_memory("from scripts import bench\n"
+                              f"bench.prepared({name!r}, {setting}, {backward})()")
+
+
 def memory(name, setting, backward):
-    """Return the MiB that one run adds to the process, or None where it would need too much."""
-    batch, n, d_model = setting
-    if name in STORES_WEIGHTS and 4 * batch * HEADS * n * n > TOO_MUCH:
-        return None
-    idle, run = (timing.peak_memory(
-        f"from scripts import bench\nbench.prepared({name!r}, {(batch, length, d_model)}, "
-        f"{backward})()") for length in (1, n))
-    return run - idle
+    """Return the MiB that the length of the input adds to the process."""
+    return peak(name, setting, backward) - peak(name, (1, 1, setting[2]), backward)
 
 
 def row(*cells):
@@ -153,8 +158,9 @@ def time_table(settings, repeats):
     print(row(*["---"] * 2, *["--:"] * (len(NAMES) + 2)))
     for setting in settings:
         for backward in (False, True):
-            calls = {name: prepared(name, setting, backward) for name in NAMES}
-            least = timing.interleaved({n: c for n, c in calls.items() if c}, repeats)
+            calls = {name: prepared(name, setting, backward) for name in NAMES
+                     if not too_large(name, setting)}
+            least = timing.interleaved(calls, repeats)
             shares = timing.ratios(least, OURS)
             best = min(share for name, share in shares.items() if name != OURS)
             print(row(*setting_name(setting, backward), f"{1e3 * least[OURS]:.2f}",
@@ -162,30 +168,30 @@ def time_table(settings, repeats):
                       f"{1 / best:.2f}"), flush=True)
 
 
-def memory_table(settings):
+def memory_table(settings, names):
     """Print the MiB each program adds to a fresh process, one line for each setting."""
-    print(row("batch, n, d_model", "pass", *NAMES))
-    print(row(*["---"] * 2, *["--:"] * len(NAMES)))
+    print(row("batch, n, d_model", "pass", *names))
+    print(row(*["---"] * 2, *["--:"] * len(names)))
     for setting in settings:
         for backward in (False, True):
-            added = [memory(name, setting, backward) for name in NAMES]
             print(row(*setting_name(setting, backward),
-                      *("–" if mib is None else f"{mib:.0f}" for mib in added)), flush=True)
+                      *("–" if too_large(name, setting) else
+                        f"{memory(name, setting, backward):.0f}" for name in names)), flush=True)
 
 
 def main(arguments):
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, two repeats: a smoke test")
+    parser.add_argument("--quick", action="store_true", help="a smoke test, at tiny sizes")
     quick = parser.parse_args(arguments).quick
     settings, lengths = (((2, 32, 64),), (64, 128)) if quick else (SETTINGS, LENGTHS)
     repeats = 2 if quick else 15
     print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}\n\n"
           f"Time as a multiple of ours: minima of {repeats} interleaved repeats.\n")
     time_table(settings, repeats)
-    print("\nPeak memory in MiB above a run with n = 1, each in a fresh process "
+    print("\nPeak memory in MiB above a run on a single word, each in a fresh process "
           f"(–: a matrix of weights over {TOO_MUCH >> 20} MiB).\n")
-    memory_table(settings)
+    memory_table(settings, NAMES[:1] if quick else NAMES)
     print("\nOur peak memory as the length grows, (1, n, 256), MiB.\n")
     print(row("n", "forward", "forward + backward"), row("--:", "--:", "--:"), sep="\n")
     for n in lengths:

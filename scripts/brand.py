@@ -8,9 +8,7 @@ The mark is an equals sign whose upper bar is several programs and whose lower b
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.patches import FancyBboxPatch
-from PIL import Image
 
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 # x, y, width, height on a 64 × 64 square, y downwards. The blue of the whole bar has a contrast
@@ -61,11 +59,10 @@ def card():
 
 
 def favicon():
-    """Return the mark as a 256 × 256 picture with nothing behind it."""
-    fig, ax = canvas(256, 256, "none")
-    draw(ax, -16, -16, 288)
-    fig.canvas.draw()
-    return Image.fromarray(np.array(fig.canvas.buffer_rgba()))
+    """Return the figure of the favicon, 96 × 96: 16 and 32 pixels divide it."""
+    fig, ax = canvas(96, 96, "none")
+    draw(ax, -6, -6, 108)
+    return fig
 
 
 def main():
@@ -74,8 +71,9 @@ def main():
     # Tighter than the logo: at 16 pixels every pixel counts.
     tight = svg().replace('viewBox="0 0 64 64"', 'viewBox="4 4 56 56"')
     STATIC.joinpath("favicon.svg").write_text(tight, encoding="utf-8")
-    favicon().save(STATIC / "favicon.ico", sizes=[(16, 16), (32, 32), (48, 48)])
-    card().savefig(STATIC / "social-card.png", facecolor=PAPER, metadata={"Software": None})
+    for name, fig in (("favicon", favicon()), ("social-card", card())):
+        fig.savefig(STATIC / f"{name}.png", facecolor=fig.get_facecolor(),
+                    metadata={"Software": None})
 
 
 if __name__ == "__main__":

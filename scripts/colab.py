@@ -44,7 +44,7 @@ def publish(target):
     for name in git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
         if name and (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, target / name)
+            shutil.copy(ROOT / name, target / name)   # with its mode: .ci/run is executable
     git("init", "--quiet", f"--initial-branch={address.current()[1]}", folder=target)
     git("add", "--all", "--force", folder=target)
     git("-c", "user.name=course", "-c", "user.email=course@localhost", "commit", "--quiet",

@@ -63,7 +63,8 @@ def execute(path):
     """Run one notebook from a clean kernel in its own folder and store what it gives."""
     nb = nbformat.read(path, as_version=4)
     start = time.perf_counter()
-    NotebookClient(nb, timeout=600, kernel_name="python3",
+    # Kernels warn of unencrypted TCP on every start, which is nothing a reader can act on.
+    NotebookClient(nb, timeout=600, kernel_name="python3", extra_arguments=["--log-level=ERROR"],
                    resources={"metadata": {"path": path.parent}}).execute()
     write_times(nb, max(1, round(time.perf_counter() - start)))
     nbformat.write(normalise(nb), path)

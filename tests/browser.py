@@ -1,11 +1,14 @@
-"""A real browser for tests: served from this machine, and cut off from every other.
+"""The built book in a real browser: served from this machine, and cut off from every other.
 
-``open_page`` gives a page that writes down whatever went wrong on it: errors in its console, failed
-requests, requests to another host (which are refused). Playwright drives the Chromium or Chrome
-that is installed; it downloads nothing.
+``build_book`` builds it, ``served`` serves it, ``launch`` starts the browser, and ``open_page``
+gives a page that writes down whatever went wrong on it: errors in its console, failed requests,
+requests to another host (which are refused). Playwright drives the Chromium or Chrome that is
+installed; it downloads nothing.
 """
 
 import shutil
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +17,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 from axe_playwright_python.sync_playwright import Axe
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "_ext"))
+
+import site_address
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ELSEWHERE = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -68,6 +76,25 @@ TOO_WIDE = """() => {
 }"""
 
 
+def build_book(source, out):
+    """Build a book from nothing, any warning an error; return the folder of its html."""
+    program = Path(sys.executable).with_name("jupyter-book")
+    built = subprocess.run([program, "build", source, "--path-output", out, "-W", "-n",
+                            "--keep-going"], capture_output=True, text=True)
+    if built.returncode:
+        lines = (built.stdout + built.stderr).splitlines()
+        wrong = [line for line in lines if "WARNING:" in line or "ERROR:" in line] or lines[-30:]
+        pytest.fail("\n".join(["the site does not build:", *wrong]), pytrace=False)
+    return out / "_build" / "html"
+
+
+def prefix(root):
+    """Return the path under which the book in ``root`` will be served, ending in /."""
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    address = config["html"].get("baseurl") or site_address.of(config["repository"]["url"])
+    return urlsplit(address).path or "/"
+
+
 class Handler(SimpleHTTPRequestHandler):
     """Serves a site under a prefix and, like GitHub, its 404.html for whatever is not there."""
 
@@ -95,11 +122,20 @@ class Handler(SimpleHTTPRequestHandler):
         """Be quiet."""
 
 
+class Server(ThreadingHTTPServer):
+    """Does not mind a browser that hangs up before it has heard everything."""
+
+    def handle_error(self, request, client_address):
+        """Report errors other than that one."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def served(folder, prefix="/"):
     """Serve a folder on this machine alone; yields the address, ending in /."""
     handler = partial(type("Prefixed", (Handler,), {"prefix": prefix}), directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with Server(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}{prefix}"
@@ -155,6 +191,13 @@ def open_page(browser, url, theme="light", width=1300, height=900, touch=False):
         context.close()
 
 
+def turn(page, theme):
+    """Let the reader's system turn light or dark, and wait until the page has followed."""
+    page.emulate_media(color_scheme=theme)
+    page.wait_for_function(f"document.documentElement.dataset.theme === '{theme}'")
+    page.evaluate(SETTLED)
+
+
 def pale_code(page):
     """Return the words in code whose contrast to their background is under 4.5, as text."""
     return [f"contrast in code: {what}" for what in page.evaluate(PALE_CODE)]
@@ -165,15 +208,17 @@ def too_wide(page):
     return [f"scrolls sideways: {what}" for what in page.evaluate(TOO_WIDE)]
 
 
-def accessibility(page):
+def accessibility(page, rules=None):
     """Return the serious and critical violations that axe finds, one line each.
 
+    ``rules`` names the rules to look for, default all.
     Takes the colours out of code first, which ``pale_code`` looks at: axe needs seconds for the
     thousand words of code on a page.
     """
     page.evaluate("document.querySelectorAll('.highlight pre').forEach("
                   "pre => { pre.textContent = pre.textContent })")
-    found = Axe().run(page, options={"preload": False, "resultTypes": ["violations"]})
+    only = {"runOnly": rules} if rules else {}
+    found = Axe().run(page, options={"preload": False, "resultTypes": ["violations"], **only})
     return [f"axe {rule['impact']}, {rule['id']}: {len(rule['nodes'])} times, first at "
             f"{rule['nodes'][0]['html'][:160]}"
             for rule in found.response["violations"] if rule["impact"] in ("serious", "critical")]

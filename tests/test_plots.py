@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 
-from utils import plots, reference, sizes
+from utils import masks, plots, reference, sizes
 
 WEIGHTS = reference.attention(*sizes.qkv(batch=1))[1][0]  # (h, i, j)
 
@@ -114,3 +114,20 @@ def test_one_attention_map_has_no_title_and_figures_grow_with_their_number():
     np.testing.assert_allclose(plots.attention_maps(WEIGHTS).get_size_inches(), [9.0, 2.6])
     wide = plots.attention_maps(WEIGHTS, width=5, height=2)
     assert wide.get_size_inches().tolist() == [5, 2]
+
+
+def test_mask_grids_draw_what_may_be_attended_to_in_blue():
+    keep = {"causal": masks.causal(4), "window": masks.window(3, 5, 1, align="bottom_right")}
+    fig = plots.mask_grids({**keep, "list": [[True, False]]})
+    assert [ax.get_title() for ax in fig.axes] == ["causal", "window", "list"]
+    for ax, mask in zip(fig.axes, keep.values(), strict=False):
+        (image,) = ax.get_images()
+        np.testing.assert_array_equal(image.get_array(), mask)
+        red, _, blue, _ = np.moveaxis(image.cmap(image.norm(image.get_array())), -1, 0)
+        assert (blue - red)[mask].min() > 0.4 > (blue - red)[~mask].max()
+        assert ax.xaxis.get_minorticklocs().tolist() == [n + 0.5 for n in range(mask.shape[1] - 1)]
+        assert ax.yaxis.get_minorticklocs().tolist() == [n + 0.5 for n in range(mask.shape[0] - 1)]
+        assert ax.get_xlabel() == "key"
+    assert [ax.get_ylabel() for ax in fig.axes] == ["query", "", ""]
+    np.testing.assert_allclose(fig.get_size_inches(), [7.2, 2.6])
+    assert plots.mask_grids(keep, width=5, height=3).get_size_inches().tolist() == [5, 3]

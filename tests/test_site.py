@@ -1,6 +1,7 @@
 """The site: what a reader's browser finds, on every page, light and dark, desk and phone."""
 
 import json
+import shutil
 import subprocess
 from functools import cache
 from html.parser import HTMLParser
@@ -9,6 +10,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import browser
 import pytest
+import site_address
 import yaml
 
 pytestmark = pytest.mark.site
@@ -21,6 +23,7 @@ NOTEBOOKS = [page for page in PAGES if (ROOT / f"{page}.ipynb").exists()]
 # Pages that Sphinx and its extensions add.
 ADDED = ["404", "genindex", "index", "search"]
 WIDTHS = (1300, 390)
+PREFIX = browser.prefix(ROOT)
 MEGABYTE = 1_000_000
 # Elements and the attribute by which a browser loads something without being asked to.
 LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src",
@@ -75,11 +78,11 @@ def read(path):
 
 def resolve(site, path, link):
     """Return (file, fragment) that a link on a page points to; None for another host."""
-    address = f"http://here/{path.relative_to(site).as_posix()}"
+    address = f"http://here{PREFIX}{path.relative_to(site).as_posix()}"
     target = urlsplit(urljoin(address, link))
     if target.netloc != "here" or target.scheme != "http":
         return None
-    return site / unquote(target.path).lstrip("/"), unquote(target.fragment)
+    return site / unquote(target.path).removeprefix(PREFIX), unquote(target.fragment)
 
 
 def colab(page):
@@ -157,6 +160,50 @@ def test_a_page_weighs_under_a_megabyte(site, page):
     assert path.stat().st_size + sum(file.stat().st_size for file in own) < MEGABYTE
 
 
+# --- the address
+
+@pytest.mark.parametrize(("repository", "address"), [
+    ("https://github.com/OWNER/one-equation-many-programs", ""),
+    ("https://github.com/Ada/one-equation-many-programs",
+     "https://ada.github.io/one-equation-many-programs/"),
+    ("https://github.com/Ada/ada.github.io", "https://ada.github.io/")])
+def test_the_address_of_the_site_follows_from_that_of_the_course(repository, address):
+    assert site_address.of(repository) == address
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """Build a book of two pages as it will be once it has an address; return its html."""
+    root = tmp_path_factory.mktemp("published")
+    for folder in ("_ext", "_static"):
+        shutil.copytree(ROOT / folder, root / folder)
+    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    here = CONFIG["repository"]["url"]
+    (root / "_config.yml").write_text(config.replace(here, "https://github.com/ada/course"))
+    (root / "_toc.yml").write_text("format: jb-book\nroot: page\nchapters: [file: other]\n")
+    for name in ("page", "other"):
+        (root / f"{name}.md").write_text(f"# The {name}\n\nOne sentence.\n")
+    return browser.build_book(root, root / "out")
+
+
+def test_with_an_address_every_page_says_where_it_belongs(published):
+    text = (published / "page.html").read_text(encoding="utf-8")
+    site = "https://ada.github.io/course/"
+    assert read(published / "page.html").rel["canonical"] == [f"{site}page.html"]
+    assert f'property="og:image" content="{site}_static/social-card.png"' in text
+    assert f'property="og:url" content="{site}page.html"' in text
+    assert (published / "_static" / "social-card.png").exists()
+    assert f"<loc>{site}page.html</loc>" in (published / "sitemap.xml").read_text(encoding="utf-8")
+
+
+def test_with_an_address_a_wrong_one_still_gets_the_whole_page(chromium, published):
+    with (browser.served(published, "/course/") as url,
+          browser.open_page(chromium, f"{url}deep/down/nothing.html") as tab):
+        answers = [what for what in tab.problems if not what.startswith("console")]
+        assert answers == [f"answered 404: {url}deep/down/nothing.html"]
+        assert tab.locator("a.navbar-brand").get_attribute("href") == "/course/page.html"
+
+
 # --- in a browser
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -166,14 +213,12 @@ def test_a_reader_finds_nothing_broken(chromium, site_url, page, width):
     with browser.open_page(chromium, f"{site_url}{page}.html", width=width) as tab:
         tab.evaluate(browser.OPEN_ALL)
         problems += tab.evaluate(RAW_MATHS) + tab.evaluate(PICTURES) + browser.too_wide(tab)
-        for look in (browser.pale_code, browser.accessibility):
-            for theme in ("light", "dark"):
-                tab.emulate_media(color_scheme=theme)
-                tab.wait_for_function(
-                    f"document.documentElement.dataset.theme === '{theme}'")
-                tab.evaluate(browser.SETTLED)
-                problems += [f"{theme}: {what}" for what in look(tab)]
-        problems += tab.problems
+        problems += browser.pale_code(tab)
+        browser.turn(tab, "dark")
+        problems += [f"dark: {what}" for what in browser.pale_code(tab)]
+        problems += [f"dark: {what}" for what in browser.accessibility(tab, ["color-contrast"])]
+        browser.turn(tab, "light")
+        problems += browser.accessibility(tab) + tab.problems
     assert not problems
 
 
@@ -247,7 +292,8 @@ def test_a_wrong_address_gets_a_page_that_leads_home(chromium, site_url):
         tab.locator("a.navbar-brand").click()
         tab.wait_for_url(f"**/{PAGES[0]}.html")
         # The one complaint is about the address itself.
-        assert [what for what in tab.problems if "console" not in what] == [f"answered 404: {wrong}"]
+        answers = [what for what in tab.problems if not what.startswith("console")]
+        assert answers == [f"answered 404: {wrong}"]
 
 
 def test_the_favicon_is_served_and_is_a_picture(chromium, site_url, site):

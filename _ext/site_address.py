@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 PLACEHOLDER = "OWNER"
 
 
-def site_address(repository):
+def of(repository):
     """Return where GitHub serves the site of a repository, ending in /; "" for the placeholder."""
     owner, name = urlsplit(repository).path.strip("/").split("/")
     if owner == PLACEHOLDER:
@@ -24,13 +24,15 @@ def site_address(repository):
 def setup(app):
     """Set what follows from the address, before the other extensions read it."""
     config = app.config
-    address = config.html_baseurl or site_address(config.html_theme_options["repository_url"])
+    address = config.html_baseurl or of(config.html_theme_options["repository_url"])
     config.notfound_urls_prefix = urlsplit(address).path or "/"
     if address:
         config.html_baseurl = config.ogp_site_url = address
         config.ogp_image = f"{address}_static/social-card.png"
         config.ogp_image_alt = "One Equation, Many Programs: multi-head attention, proven"
+        config.ogp_custom_meta_tags = ['<meta name="twitter:card" content="summary_large_image" />']
         config.sitemap_url_scheme = "{link}"
+        config.sitemap_excludes = ["404.html", "genindex.html", "search.html"]
         app.setup_extension("sphinxext.opengraph")
         app.setup_extension("sphinx_sitemap")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
