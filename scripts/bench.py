@@ -11,7 +11,7 @@ import argparse
 import os
 import platform
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of one must not slow the next
@@ -92,7 +92,7 @@ def torch_call(name, setting, backward):
     x, direction = torch.randn(2, batch, n, d_model)
     if not backward:
         module.eval()
-        return lambda: torch.no_grad()(call)(module, x)
+        return partial(torch.no_grad()(call), module, x)
     x.requires_grad_()
     return lambda: torch.autograd.grad(call(module, x), (x, *module.parameters()), direction)
 

@@ -32,7 +32,7 @@ def notebooks():
 def reading_minutes(nb):
     """Return how long a page takes: 200 words or 20 lines of code a minute, in steps of five."""
     text = " ".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    lines = sum(len(cell.source.splitlines()) for cell in nb.cells[2:]
+    lines = sum(len(cell.source.splitlines()) for cell in nb.cells
                 if cell.cell_type == "code" and "hide-cell" not in cell.metadata.get("tags", []))
     return max(5, 5 * round((len(text.split()) / 200 + lines / 20) / 5))
 

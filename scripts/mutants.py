@@ -8,9 +8,9 @@ one survives, no longer applies, or breaks more than values, and when a function
 """
 
 import ast
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +25,8 @@ from scripts.mutations import MUTATIONS, TESTS  # noqa: E402
 
 WORKERS = os.cpu_count() or 1
 FAILED, PASSED = 1, 0  # pytest's exit status; others mean that the tests could not run
-ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
-               "OMP_WAIT_POLICY": "PASSIVE"}
+# Every run is forked from a process that has imported these: they take longer than the tests.
+IMPORTED = ["numpy", "torch", "onnx", "matplotlib.pyplot", "playwright.sync_api"]
 
 
 class Mutant(NamedTuple):
@@ -79,14 +79,27 @@ def copy_course(folder):
         ".git", ".venv", "_build", "__pycache__", ".*_cache", ".ipynb_checkpoints"))
 
 
+def pytest_in(folder, tests, log):
+    """Leave this process with pytest's exit status, after writing what it says to ``log``."""
+    os.chdir(folder)
+    with open(log, "w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    import pytest
+    options = "-x -q -p no:cacheprovider --tb=line --hypothesis-profile=mutants"
+    status = pytest.main([*options.split(), *(f"tests/{name}" for name in tests)])
+    sys.stdout.flush()
+    os._exit(status)
+
+
 def run_tests(folder, tests):
     """Return pytest's exit status and output in a copy of the course."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line",
-         "--hypothesis-profile=mutants", *(f"tests/{name}" for name in tests)],
-        cwd=folder, env=ENVIRONMENT, check=False, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT)
-    return done.returncode, done.stdout
+    log = folder.with_suffix(".log")
+    process = multiprocessing.get_context("forkserver").Process(
+        target=pytest_in, args=(folder, tests, log))
+    process.start()
+    process.join()
+    return process.exitcode, log.read_text(encoding="utf-8")
 
 
 def verdict(mutant, folders):
@@ -131,6 +144,8 @@ def main(modules):
     modules = modules or sorted(path.stem for path in (ROOT / "utils").glob("*.py")
                                 if path.stem != "__init__")
     todo = mutants(modules)
+    os.environ.update(PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")
+    multiprocessing.get_context("forkserver").set_forkserver_preload(IMPORTED)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WORKERS) as pool:
         folders = SimpleQueue()
         for worker in range(WORKERS):

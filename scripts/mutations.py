@@ -11,7 +11,7 @@ TESTS = {
     "reference": "test_reference.py", "setup": "test_setup.py", "sizes": "test_sizes.py",
     "timing": "test_timing.py", "torch_attention": "test_torch_attention.py",
 }
-ONNX, LIBRARIES, PUBLIC = "test_onnx_cases.py", "test_libraries.py", "test_public.py"
+ONNX, LIBRARIES, PER_HEAD = "test_onnx_cases.py", "test_libraries.py", "test_per_head.py"
 
 MUTATIONS = {
     "checks.boolean": [
@@ -55,9 +55,16 @@ MUTATIONS = {
         ("return d_head,", "return n_heads,"),
     ],
     "checks.to_numpy": [("x.detach().cpu()", "x.detach().abs().cpu()")],
-    "explore.Figure.__init__": [],
-    "explore.mask_painter": [],
-    "explore.reshape_microscope": [],
+    "explore.Figure.__init__": [('replace("_", " ")', 'replace("_", "")')],
+    "explore.mask_painter": [
+        ('"empty": empty_query', '"empty": None'),
+        ("0 <= n <= n_k", "0 < n <= n_k"),
+        ('("k", k), ("v", v)', '("v", k), ("k", v)'),
+    ],
+    "explore.reshape_microscope": [
+        ('"heads": heads, "d_head": d_head', '"heads": d_head, "d_head": heads'),
+        ("size < 1", "size < 0"),
+    ],
     "frameworks.tensorflow": [
         ("os.dup2(null, 2)", "pass"),
         ("os.dup2(saved, 2)", "pass"),
@@ -66,7 +73,7 @@ MUTATIONS = {
     ],
     "heads.merge_heads": [
         ("x.transpose(1, 2).reshape", "x.reshape"),
-        ("x.transpose(1, 2)", "x.transpose(1, 2).contiguous()"),
+        ("x.transpose(1, 2)", "x.transpose(1, 2).flip(2)"),
     ],
     "heads.split_heads": [
         ("x.view(batch, length, n_heads, d_head).transpose(1, 2)",
@@ -123,17 +130,18 @@ MUTATIONS = {
         ("/ math.sqrt(q.shape[-1])", "/ np.sqrt(q.shape[-1])"),
         ("masked_softmax(scores, keep)", "softmax(scores)"),
     ],
-    "numpy_attention.linear": [("x @ w + b\n", "x @ w - b\n")],
+    "numpy_attention.linear": [("x @ w + b\n", "x @ w - b\n", PER_HEAD)],
     "numpy_attention.masked_softmax": [
         ("-np.inf)", "-1.0)"),
         ("keep | empty", "keep"),
         ("np.where(empty, 0, softmax(scores))", "softmax(scores)"),
     ],
     "numpy_attention.mha": [
-        ("for side in qkv", "for side in qkv[::-1]"),
+        ("for side in qkv", "for side in qkv[::-1]", PER_HEAD),
         ("context = np.concatenate(contexts, axis=-1)",
-         "context = np.stack(contexts, axis=-1).reshape(*x.shape[:-1], -1)"),
-        ("attention(q, k, v, keep)", "attention(q, k, v)"),
+         "context = np.stack(contexts, axis=-1).reshape(*x.shape[:-1], -1)",
+         PER_HEAD),
+        ("attention(q, k, v, keep)", "attention(q, k, v)", PER_HEAD),
     ],
     "numpy_attention.softmax": [
         ("scores - scores.max(axis=-1, keepdims=True)", "scores"),
@@ -208,11 +216,18 @@ MUTATIONS = {
     ],
     "reference.split_heads": [("axis=-3", "axis=-2"),
                               ("n_heads, axis=-1)", "n_heads, axis=-1)[::-1]")],
-    "setup.install": [],
-    "setup.installed": [],
-    "setup.numbers": [],
-    "setup.on_colab": [],
-    "setup.ready": [],
+    "setup.install": [("*missing, *kept]", "*missing]"),
+                      ("if pip.returncode:", "if not pip.returncode:")],
+    "setup.installed": [("return distribution, metadata", "return name, metadata"),
+                        ("(name,))", "())")],
+    "setup.numbers": [("[:3]", "[:2]"), ('.partition("+")[0]', "")],
+    "setup.on_colab": [(' and importlib.util.find_spec("google.colab")', "")],
+    "setup.ready": [
+        ("numbers(version) < numbers(floors[name])", "numbers(version) <= numbers(floors[name])"),
+        ("numbers(version) < numbers(floors[name])", "version < floors[name]"),
+        ("install(missing, present.values())", "install(missing, [])"),
+        ("missing and on_colab()", "on_colab()"),
+    ],
     "sizes.lengths": [("result[rng.integers(batch)] = n_k", "pass"),
                       ("rng.integers(1, max", "rng.integers(0, max"),
                       ("rng.integers(batch)", "0")],
@@ -261,9 +276,9 @@ MUTATIONS = {
         ("masked_softmax(scores, keep)", "masked_softmax(scores)", LIBRARIES),
     ],
     "torch_attention.attention_per_head": [
-        ("keep[:, h]", "keep[:, 0]"),
-        ("v[..., stripe]", "v[..., stripe].flip(-1)"),
-        ("dim=1)", "dim=1).flip(1)"),
+        ("keep[:, h]", "keep[:, 0]", PER_HEAD),
+        ("v[..., stripe]", "v[..., stripe].flip(-1)", PER_HEAD),
+        ("dim=1)", "dim=1).flip(1)", PER_HEAD),
     ],
     "torch_attention.fused_attention": [
         ("attn_mask=keep | empty", "attn_mask=~keep | empty"),

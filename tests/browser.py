@@ -40,7 +40,7 @@ OPEN_ALL = """() => {
   document.querySelectorAll('details').forEach(element => { element.open = true });
 }"""
 READY = """async () => {
-  if (window.MathJax) await MathJax.startup.promise;
+  await window.MathJax?.startup?.promise;
   await document.fonts.ready;
 }"""
 # Words in code by colour: the contrast ratio of WCAG 2.2 between each and what lies behind it.
@@ -179,7 +179,9 @@ def open_page(browser, url, theme="light", width=1300, height=900, touch=False):
 
     context.route("**/*", allow)
     page.on("response", failed)
-    page.on("requestfailed", lambda request: problems.append(f"request failed: {request.url}"))
+    # What the browser itself gives up when the reader moves on has not failed.
+    page.on("requestfailed", lambda request: request.failure != "net::ERR_ABORTED" and
+            problems.append(f"request failed: {request.url}"))
     page.on("pageerror", lambda error: problems.append(f"script error: {error}"))
     page.on("console", lambda message: message.type in ("error", "warning") and problems.append(
         f"console {message.type}: {message.text}"))

@@ -22,6 +22,8 @@ def course(tmp_path):
         target = tmp_path / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
+    url, ref = address.current(tmp_path)
+    (tmp_path / "chapters" / "extra.md").write_text(f"[code]({url}/blob/{ref}/utils/masks.py)\n")
     return tmp_path
 
 

@@ -127,6 +127,15 @@ def test_boolean_leaves_tensors_and_arrays_alone():
     assert checks.boolean([[True, False]]).tolist() == [[True, False]]
 
 
+def test_boolean_copies_what_pytorch_would_not_take():
+    read_only, backwards = np.broadcast_to(masks.causal(3), (2, 3, 3)), masks.causal(3)[::-1]
+    for mask in (read_only, backwards):
+        ready = checks.boolean(mask)
+        assert ready.flags.writeable
+        assert ready.flags.c_contiguous
+        np.testing.assert_array_equal(ready, mask)
+
+
 def test_q_and_k_of_different_width_are_refused():
     with raises(ValueError, "q and k are compared feature by feature: q has 4, k has 3"):
         checks.keep(None, Q, K[..., :3])
@@ -218,6 +227,7 @@ def test_shapes_that_fit_give_the_sizes():
      "before"),
     ("b 4", (np.zeros((2, 3)),), "array 1 should be (b, 4), got (2, 3): axis 4 is 3 here"),
     ("b i", (np.zeros(3),), "array 1 should be (b, i), got (3,)"),
+    ("b", (np.zeros((3, 2)),), "array 1 should be (b), got (3, 2)"),
     ("b, b", (np.zeros(3),), "'b, b' names 2 arrays, got 1")])
 def test_shapes_that_do_not_fit_name_the_axis_and_both_sizes(pattern, arrays, message):
     with raises(ValueError, message):

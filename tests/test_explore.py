@@ -1,5 +1,6 @@
 """The two figures that readers move: what they say is what NumPy and PyTorch compute."""
 
+import re
 from contextlib import contextmanager
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from browser import accessibility, launch, open_page, served, too_wide
 from playwright.sync_api import sync_playwright
 
-from utils import explore, masks, reference, sizes
+from utils import explore, masks, numpy_attention, reference, sizes
 
 PAGE = """<!doctype html><html lang="en" {html}><head><meta charset="utf-8"><title>Figures</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -96,6 +97,15 @@ Q, K, V = (side[:, 0] for side in sizes.qkv())
      "lengths must be 2 integers in 0 .. n_k=7, got [6, 8]"),
     (lambda: explore.mask_painter(Q, K, lengths=[6]),
      "lengths must be 2 integers in 0 .. n_k=7, got [6]"),
+    (lambda: explore.mask_painter(Q, K, lengths=[6.5, 7.0]),
+     "lengths must be 2 integers in 0 .. n_k=7, got [6.5, 7.0]"),
+    (lambda: explore.mask_painter(Q, v=V),
+     "q and k come together: pass both, or none of q, k and v"),
+    (lambda: explore.mask_painter(Q, K * np.inf), "k holds numbers that are not finite"),
+    (lambda: explore.mask_painter(np.repeat(Q, 2, axis=1), K),
+     "n_q=10 is too large to draw, at most 8"),
+    (lambda: explore.mask_painter(Q, K, np.repeat(V, 3, axis=2)),
+     "d_v=24 is too large to draw, at most 16"),
     (lambda: explore.mask_painter(Q, K, empty_query=5),
      "empty_query=5 is not one of the n_q=5 queries"),
 ])
@@ -245,9 +255,10 @@ def test_pointers_pick_in_every_drawing(show, touch):
             page.mouse.move(box["x"] + box["width"] * 41.5 / 60, at[1])
             page.mouse.up()
             assert page.evaluate(READ_MICROSCOPE)["strip"] == 41
-            page.keyboard.press("PageUp")
-            page.keyboard.press("ArrowLeft")
-            assert page.evaluate(READ_MICROSCOPE)["strip"] == 41 + 12 - 1
+            for key, place in (("PageUp", 53), ("ArrowLeft", 52), ("PageDown", 40), ("Home", 0),
+                               ("ArrowDown", 0), ("ArrowRight", 1), ("End", 59)):
+                page.keyboard.press(key)
+                assert page.evaluate(READ_MICROSCOPE)["strip"] == place
 
 
 # --- the mask painter
@@ -377,7 +388,8 @@ def test_an_empty_row_meets_the_fate_it_has_in_numpy(show, fill, dtype):
     keep[3] = False
     with show(explore.mask_painter()) as page:
         for add in (False, True):
-            page.locator(f"#add input[value='{str(add).lower()}']").check(force=True)
+            choose(page, "fill", "-inf")  # the switch is disabled where it means nothing
+            choose(page, "add", str(add).lower())
             choose(page, "dtype", dtype)
             choose(page, "fill", fill)
             seen, expected = read(page), numpy_row(keep, fill, add, dtype).astype(float)
@@ -392,7 +404,6 @@ def test_an_empty_row_meets_the_fate_it_has_in_numpy(show, fill, dtype):
             assert fate == FATES.get((fill, add, dtype), FATES.get(fill)), (fill, add, dtype)
             assert seen["shown"][3] == ["NaN" if np.isnan(w) else "0" if w == 0 else f"{w:.2f}"
                                         for w in row]
-            choose(page, "fill", "-inf")  # where the switch "added" is not disabled
 
 
 # What the chapter teaches: two exceptions to "−1e9 gives uniform", and why fp16 has one of them.
@@ -471,6 +482,55 @@ def test_without_v_no_context_is_drawn(show):
         assert page.locator(".paint").count() == 35
 
 
+@pytest.mark.site
+def test_a_cell_painted_back_counts_as_unpainted(show):
+    with show(explore.mask_painter(empty_query=None)) as page:
+        painted = []
+        for _ in range(2):
+            paint(page, 1, 2, "mouse")
+            painted.append((page.locator(".by-hand").count(), page.locator("#clear").is_enabled(),
+                            "# … and 1 cell painted by hand" in read(page)["code"]))
+        assert painted == [(1, True, True), (0, False, False)]
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_more_weight_is_further_from_the_paper(show, theme):
+    shades = """cells => cells.map(cell => [Number(cell.dataset.value), Math.abs(
+      cell.style.background.match(/\\d+/g).reduce((a, n) => a + Number(n), 0) - paper)])"""
+    paper = sum((242, 244, 247) if theme == "light" else (31, 38, 47))
+    with show(explore.mask_painter(), theme=theme) as page:
+        pairs = page.locator(".paint").evaluate_all(shades.replace("paper", str(paper)))
+    distances = [distance for _, distance in sorted(pairs)]
+    assert distances == sorted(distances)
+    assert distances[0] == 0
+    assert distances[-1] > 50
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("dtype", CHANCES)
+@pytest.mark.parametrize("fill", ["-inf", "-1e9", "lowest", "zeros"])
+def test_the_code_on_show_gives_the_weights_on_show(show, fill, dtype):
+    scores = (Q @ K.swapaxes(-2, -1) / 2).astype(dtype)[:, None]  # (b, h, i, j)
+    names = {"np": np, "masks": masks, "softmax": plain_softmax,
+             "masked_softmax": numpy_attention.masked_softmax, "scores": scores}
+    with show(explore.mask_painter(Q, K, lengths=[0, 4], empty_query=None)) as page:
+        choose(page, "causal", "top_left")
+        choose(page, "dtype", dtype)
+        for add in ("false", "true"):
+            choose(page, "fill", "-inf")  # the switch is disabled where it means nothing
+            choose(page, "add", add)
+            choose(page, "fill", fill)
+            for b in range(2):
+                choose(page, "example", b)
+                seen = read(page)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    exec(seen["code"], names)
+                assert names["weights"].dtype == dtype
+                np.testing.assert_allclose(seen["weights"], names["weights"][b, 0].astype(float),
+                                           rtol=0, atol=CHANCES[dtype])
+
+
 # --- rounding, in the browser and in NumPy
 
 def evaluate(page, expression, numbers):
@@ -533,6 +593,30 @@ def test_figures_fit_and_are_accessible(show, theme, width):
         for narrower in (width, width - 50):
             page.set_viewport_size({"width": narrower, "height": 900})
             assert too_wide(page) == []
+
+
+def luminance(colour):
+    """Return the relative luminance, 0 .. 1, of a colour such as "rgb(0, 114, 178)" (WCAG 2)."""
+    parts = np.array([int(n) / 255 for n in re.findall(r"\d+", colour)[:3]])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_number_is_readable_on_its_colour(show, theme):
+    # axe does not judge text on a hatched cell.
+    figures = explore.reshape_microscope(length=8), explore.mask_painter()
+    look = "e => e.map(x => getComputedStyle(x)).map(s => [s.color, s.backgroundColor])"
+    with show(*figures, theme=theme) as page:
+        page.emulate_media(reduced_motion="reduce")
+        choose(page, "fill", "-1e9")
+        colours = page.locator(".cell").evaluate_all(look)
+        choose(page, "fill", "-inf")
+        colours += page.locator(".cell").evaluate_all(look)
+    for pair in {tuple(pair) for pair in colours}:
+        low, high = sorted(map(luminance, pair))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, pair
 
 
 @pytest.mark.site

@@ -1,4 +1,4 @@
-"""The NumPy programs against the reference, in every dtype, and GPT-2's packed layout."""
+"""The NumPy programs of one head against the reference, in every dtype."""
 
 import numpy as np
 import pytest
@@ -90,44 +90,3 @@ def test_additive_scores_are_computed_pair_by_pair():
     for b, h, i, j in np.ndindex(expected.shape):
         expected[b, h, i, j] = w_v @ np.tanh(W_q.T @ q[b, h, i] + W_k.T @ k[b, h, j])
     close(scores, expected)
-
-
-def packed(W):
-    """Return (c_attn, c_proj), GPT-2's names, for a weight set of ``sizes.weights``."""
-    return ({"w": np.concatenate([W[f"W_{n}"] for n in "qkv"], axis=1),
-             "b": np.concatenate([W[f"b_{n}"] for n in "qkv"])},
-            {"w": W["W_o"], "b": W["b_o"]})
-
-
-@pytest.mark.parametrize("keep", [None, masks.causal(7), masks.padding([7, 3], 7)[:, 0]],
-                         ids=["all", "causal", "padding"])
-def test_packed_multi_head_attention_equals_the_reference(keep):
-    W, (_, x) = sizes.weights(), sizes.sides()
-    four_axes = keep if keep is None or keep.ndim == 2 else keep[:, None]
-    expected, _ = reference.multi_head_attention(x, x, W, 3, four_axes)
-    close(numpy_attention.mha(x, *packed(W), 3, keep), expected)
-
-
-def test_packed_multi_head_attention_takes_one_example_alone():
-    W, (_, x) = sizes.weights(), sizes.sides()
-    expected, _ = reference.multi_head_attention(x, x, W, 3, masks.causal(7))
-    close(numpy_attention.mha(x[1], *packed(W), 3, masks.causal(7)), expected[1])
-
-
-def test_packed_multi_head_attention_gives_zeros_to_a_query_without_keys():
-    W, (_, x) = sizes.weights(bias=False), sizes.sides()
-    keep = masks.causal(7) & (np.arange(7) != 2)[:, None]
-    out = numpy_attention.mha(x, *packed(W), 3, keep)
-    assert not out[:, 2].any()
-    assert out[:, [0, 1, 3, 4, 5, 6]].any(axis=-1).all()
-
-
-def test_heads_that_do_not_divide_are_refused():
-    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: "
-                            "2, 3, 4, 6"):
-        numpy_attention.mha(sizes.sides()[1], *packed(sizes.weights()), 5)
-
-
-def test_linear_is_a_product_and_a_shift():
-    x, W = np.array([[1.0, 2.0]]), np.array([[1.0, 10.0, 100.0], [3.0, 30.0, 300.0]])
-    close(numpy_attention.linear(x, W, np.array([0.5, 5.0, 50.0])), np.array([[7.5, 75, 750]]))

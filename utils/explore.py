@@ -50,10 +50,7 @@ def reshape_microscope(batch=sizes.BATCH, length=sizes.N_Q, heads=sizes.HEADS,
     """
     config = {"batch": batch, "length": length, "heads": heads, "d_head": d_head}
     for name, size in config.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, got {size}")
-    _fits("batch", batch, LONGEST)
-    _fits("length", length, LONGEST)
+        _fits(name, size, LONGEST if name in ("batch", "length") else WIDEST)
     _fits("heads * d_head", heads * d_head, WIDEST)
     return Figure("reshape_microscope", config)
 
@@ -63,30 +60,44 @@ def mask_painter(q=None, k=None, v=None, lengths=None, empty_query=3):
 
     q (b, i, d), k (b, j, d): one head of every example; v (b, j, d_v), when given, shows the
     context. ``lengths`` (b,) are the keys that are no padding. ``empty_query`` of example 0 starts
-    with nothing to attend to (None: no query does). Without q, the data is that of ``sizes``.
-    Raises ValueError for shapes that do not fit together, or are too large to draw.
+    with nothing to attend to (None: no query does). Without q, k and v, the data is that of
+    ``sizes``. Raises ValueError for shapes that do not fit together or are too large to draw.
     """
-    if q is None:
+    if q is None and k is None and v is None:
         q, k, v = (side[:, 0] for side in sizes.qkv())
         lengths = sizes.lengths() if lengths is None else lengths
-    data = {name: checks.to_numpy(side).astype(np.float64)
-            for name, side in (("q", q), ("k", k), ("v", v)) if side is not None}
-    checks.check_shapes("b i d, b j d" + ", b j c" * (v is not None), *data.values())
+    data = _arrays(q, k, v)
     batch, n_q, n_k = *data["q"].shape[:2], data["k"].shape[1]
-    for name, size in (("n_q", n_q), ("n_k", n_k)):
-        _fits(name, size, LONGEST)
-    if v is not None:
-        _fits("d_v", data["v"].shape[2], WIDEST)
-    lengths = [n_k] * batch if lengths is None else [int(n) for n in lengths]
-    if len(lengths) != batch or not all(0 <= n <= n_k for n in lengths):
-        raise ValueError(f"lengths must be {batch} integers in 0 .. n_k={n_k}, got {lengths}")
+    lengths = np.full(batch, n_k) if lengths is None else np.asarray(lengths)
+    if (lengths.shape != (batch,) or lengths.dtype.kind not in "iu"
+            or ((lengths < 0) | (lengths > n_k)).any()):
+        raise ValueError(f"lengths must be {batch} integers in 0 .. n_k={n_k}, got "
+                         f"{lengths.tolist()}")
     if empty_query is not None and not 0 <= empty_query < n_q:
         raise ValueError(f"empty_query={empty_query} is not one of the n_q={n_q} queries")
     config = {name: side.tolist() for name, side in data.items()}
-    return Figure("mask_painter", {**config, "lengths": lengths, "empty": empty_query})
+    return Figure("mask_painter", {**config, "lengths": lengths.tolist(), "empty": empty_query})
+
+
+def _arrays(q, k, v):
+    """Return q, k and, unless it is None, v as a dict of float64 arrays that can be drawn."""
+    if q is None or k is None:
+        raise ValueError("q and k come together: pass both, or none of q, k and v")
+    data = {name: checks.to_numpy(side).astype(np.float64)
+            for name, side in (("q", q), ("k", k), ("v", v)) if side is not None}
+    found = checks.check_shapes("b i d, b j d" + ", b j c" * ("v" in data), *data.values())
+    for letter, name, most in (("b", "batch", LONGEST), ("i", "n_q", LONGEST),
+                               ("j", "n_k", LONGEST), ("c", "d_v", WIDEST)):
+        _fits(name, found.get(letter, 1), most)
+    for name, side in data.items():
+        if not np.isfinite(side).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
+    return data
 
 
 def _fits(name, size, most):
-    """Raise ValueError when ``size`` is more than the figure can draw readably."""
+    """Raise ValueError when ``size`` is none, or more than the figure can draw readably."""
+    if size < 1:
+        raise ValueError(f"{name} must be at least 1, got {size}")
     if size > most:
         raise ValueError(f"{name}={size} is too large to draw, at most {most}")

@@ -131,7 +131,7 @@ figures("mask-painter", (root, {q, k, v, lengths, empty}) => {
     const keep = [`masks.padding([${state.lengths.join(", ")}], n_k=${nK})`];
     if (state.causal !== "off") keep.push(`masks.causal(${nQ}, ${nK}, align="${state.causal}")`);
     const lines = [`keep = ${keep.join(" & ")}`];
-    if (painted) lines.push(`# … and ${painted} cells painted by hand`);
+    if (painted) lines.push(`# … and ${painted} cell${painted > 1 ? "s" : ""} painted by hand`);
     const fill = PYTHON[state.fill];
     if (state.fill === "zeros") lines.push("weights = masked_softmax(scores, keep)");
     else if (state.add) lines.push(`fill = np.where(keep, 0, ${fill}).astype(np.${state.dtype})`,
