@@ -162,6 +162,7 @@ def open_page(browser, url, theme="light", width=1300, height=900, touch=False):
     host = urlsplit(url).netloc
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme,
                                   has_touch=touch)
+    context.set_default_timeout(20_000)
     page = context.new_page()
     page.problems = problems = []
 
