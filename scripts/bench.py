@@ -115,7 +115,7 @@ def keras_call(setting, backward):
             out = forward()
         return tape.gradient(out, [x, *layer.trainable_variables], direction)
 
-    forward()  # makes its variables, which a graph may not
+    layer.build(x.shape, x.shape)  # its variables, which a graph may not make
     return tf.function(gradients if backward else forward, autograph=False)
 
 

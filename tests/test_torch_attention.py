@@ -137,6 +137,15 @@ def test_a_query_without_keys_gives_zeros_and_a_zero_gradient(program, dtype):
 
 
 @each_program
+@each_dtype
+def test_no_nan_is_met_on_the_way_to_these_gradients(program, dtype):
+    inputs = tensors(sizes.qkv(), dtype)
+    with torch.autograd.set_detect_anomaly(True, check_nan=True):
+        context = program(*inputs, EMPTY)
+        torch.autograd.grad(context, inputs, torch.randn_like(context))
+
+
+@each_program
 def test_nothing_to_attend_to_at_all_gives_zeros(program):
     context = program(*tensors(sizes.qkv()), np.zeros((5, 7), dtype=bool))
     assert context.shape == (2, 3, 5, 8)
@@ -389,6 +398,15 @@ def test_training_with_dropout_has_the_right_mean():
     exact = loaded(W)(x)[0]
     assert ((outs.mean(dim=0) - exact).abs() <= 5 * error).all()
     assert error.min() > 1e-3
+
+
+def test_training_drops_the_share_of_weights_it_should():
+    torch.manual_seed(0)
+    x = torch.as_tensor(sizes.sides(batch=1)[1]).repeat(2000, 1, 1)
+    only = np.broadcast_to(np.arange(7) == 4, (7, 7))
+    out = loaded(sizes.weights(bias=False), dropout=0.6)(x, keep=only)
+    dropped = (~out.any(dim=-1)).double().mean()  # in all three heads
+    assert abs(dropped - 0.6 ** 3) < 5 * (0.6 ** 3 * (1 - 0.6 ** 3) / 14_000) ** 0.5
 
 
 def test_the_future_changes_nothing_before_it():
