@@ -11,7 +11,8 @@ TESTS = {
     "reference": "test_reference.py", "setup": "test_setup.py", "sizes": "test_sizes.py",
     "timing": "test_timing.py", "torch_attention": "test_torch_attention.py",
 }
-ONNX, LIBRARIES, PER_HEAD = "test_onnx_cases.py", "test_libraries.py", "test_per_head.py"
+ONNX, LIBRARIES = "test_onnx_cases.py", "test_libraries.py"
+EMPTY_ROWS, PER_HEAD = "test_empty_rows.py", "test_per_head.py"
 
 MUTATIONS = {
     "checks.boolean": [
@@ -58,12 +59,12 @@ MUTATIONS = {
     "explore.Figure.__init__": [('replace("_", " ")', 'replace("_", "")')],
     "explore.mask_painter": [
         ('"empty": empty_query', '"empty": None'),
-        ("0 <= n <= n_k", "0 < n <= n_k"),
-        ('("k", k), ("v", v)', '("v", k), ("k", v)'),
+        ("(lengths > n_k)", "(lengths > n_k + 1)"),
+        ("_arrays(q, k, v)", "_arrays(q, k, None)"),
     ],
     "explore.reshape_microscope": [
         ('"heads": heads, "d_head": d_head', '"heads": d_head, "d_head": heads'),
-        ("size < 1", "size < 0"),
+        ('if name in ("batch", "length")', 'if name in ("batch",)'),
     ],
     "frameworks.tensorflow": [
         ("os.dup2(null, 2)", "pass"),
@@ -133,8 +134,8 @@ MUTATIONS = {
     "numpy_attention.linear": [("x @ w + b\n", "x @ w - b\n", PER_HEAD)],
     "numpy_attention.masked_softmax": [
         ("-np.inf)", "-1.0)"),
-        ("keep | empty", "keep"),
-        ("np.where(empty, 0, softmax(scores))", "softmax(scores)"),
+        ("np.where(empty, 0, softmax(", "np.where(empty, 1, softmax("),
+        ("np.where(empty, 0, scores)", "scores", EMPTY_ROWS),
     ],
     "numpy_attention.mha": [
         ("for side in qkv", "for side in qkv[::-1]", PER_HEAD),
@@ -285,13 +286,15 @@ MUTATIONS = {
         ("context.masked_fill(empty, 0)", "context.masked_fill(empty, 1e-3)"),
         ("is_causal=causal", "is_causal=False"),
         ("attn_mask=keep | empty, dropout_p=dropout", "attn_mask=keep | empty, dropout_p=0.0"),
+        ("q.masked_fill(empty, 0)", "q", EMPTY_ROWS),
         ("attn_mask=keep | empty", "attn_mask=None", ONNX),
         ("attn_mask=keep | empty", "attn_mask=keep.flip(-1) | empty", LIBRARIES),
     ],
     "torch_attention.masked_softmax": [
-        (".masked_fill(empty, 0)", ""),
+        ("softmax(dim=-1).masked_fill(empty, 0)", "softmax(dim=-1)"),
         ("-math.inf", "-9.0"),
-        ("keep | empty", "keep"),
+        ("-math.inf).masked_fill(empty, 0)", "-math.inf)", EMPTY_ROWS),
+        ("-math.inf).masked_fill(empty, 0)", "-math.inf)"),
         ("scores.softmax(dim=-1).masked_fill", "scores.softmax(dim=-2).masked_fill"),
     ],
     "torch_attention.with_causal": [(".tril()", ".tril(1)"), ("keep & past", "past"),

@@ -75,6 +75,12 @@ TOO_WIDE = """() => {
                                      + e.textContent.trim().slice(0, 40))];
 }"""
 
+# Boxes that scroll sideways, and that the keyboard cannot reach.
+UNREACHABLE = """() => [...document.querySelectorAll('article *')].filter(
+  e => /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1
+       && e.tabIndex !== 0).map(e => 'no keyboard reaches ' + e.tagName + '.' + e.className + ' '
+                                     + e.textContent.trim().slice(0, 40))"""
+
 
 def build_book(source, out):
     """Build a book from nothing, any warning an error; return the folder of its html."""
@@ -207,16 +213,16 @@ def pale_code(page):
 
 
 def too_wide(page):
-    """Return what makes a page scroll sideways, as text; empty when it does not."""
-    return [f"scrolls sideways: {what}" for what in page.evaluate(TOO_WIDE)]
+    """Return what makes a page scroll sideways, and boxes that do but only for a mouse, as text."""
+    return ([f"scrolls sideways: {what}" for what in page.evaluate(TOO_WIDE)]
+            + page.evaluate(UNREACHABLE))
 
 
 def accessibility(page, rules=None):
     """Return the serious and critical violations that axe finds, one line each.
 
     ``rules`` names the rules to look for, default all.
-    Takes the colours out of code first, which ``pale_code`` looks at: axe needs seconds for the
-    thousand words of code on a page.
+    Looks at code as a whole: for its thousand words axe needs seconds, and ``pale_code`` none.
     """
     page.evaluate("document.querySelectorAll('.highlight pre').forEach("
                   "pre => { pre.textContent = pre.textContent })")

@@ -31,6 +31,22 @@ def test_ready_names_an_older_version_and_the_line_that_mends_it(monkeypatch, ca
         "pip install --upgrade numpy, then restart the kernel\n")
 
 
+def test_ready_compares_versions_as_numbers_not_as_text(monkeypatch, capsys):
+    versions(monkeypatch, matplotlib="3.9.2", torch="2.13.0")
+    setup.ready({"matplotlib": "3.10.0", "torch": "2.2.0"})
+    assert capsys.readouterr().out == (
+        "matplotlib 3.9.2 is older than 3.10.0, the oldest supported: "
+        "pip install --upgrade matplotlib, then restart the kernel\n")
+
+
+def test_ready_leaves_colab_alone_when_nothing_is_missing(monkeypatch, capsys):
+    versions(monkeypatch, numpy="2.1.3")
+    monkeypatch.setattr(setup, "on_colab", lambda: True)
+    monkeypatch.setattr(subprocess, "run", pytest.fail)
+    setup.ready({"numpy": "2.1.3"})
+    assert capsys.readouterr().out == ""
+
+
 def test_ready_installs_nothing_on_a_reader_s_own_machine(monkeypatch, capsys):
     versions(monkeypatch, numpy="2.4.6")
     monkeypatch.setattr(setup, "on_colab", lambda: False)

@@ -22,7 +22,7 @@ PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["
 NOTEBOOKS = [page for page in PAGES if (ROOT / f"{page}.ipynb").exists()]
 # Pages that Sphinx and its extensions add.
 ADDED = ["404", "genindex", "index", "search"]
-WIDTHS = (1300, 390)
+WIDTHS = (390, 1300)
 PREFIX = browser.prefix(ROOT)
 MEGABYTE = 1_000_000
 # Elements and the attribute by which a browser loads something without being asked to.
@@ -206,19 +206,24 @@ def test_with_an_address_a_wrong_one_still_gets_the_whole_page(chromium, publish
 
 # --- in a browser
 
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("page", [*PAGES, "search", "404"])
-def test_a_reader_finds_nothing_broken(chromium, site_url, page, width):
+def test_a_reader_finds_nothing_broken(chromium, site_url, page):
     problems = []
-    with browser.open_page(chromium, f"{site_url}{page}.html", width=width) as tab:
+    with browser.open_page(chromium, f"{site_url}{page}.html", width=WIDTHS[0]) as tab:
         tab.evaluate(browser.OPEN_ALL)
-        problems += tab.evaluate(RAW_MATHS) + tab.evaluate(PICTURES) + browser.too_wide(tab)
-        problems += browser.pale_code(tab)
-        browser.turn(tab, "dark")
-        problems += [f"dark: {what}" for what in browser.pale_code(tab)]
-        problems += [f"dark: {what}" for what in browser.accessibility(tab, ["color-contrast"])]
-        browser.turn(tab, "light")
-        problems += browser.accessibility(tab) + tab.problems
+        problems += tab.evaluate(RAW_MATHS) + tab.evaluate(PICTURES)
+        for theme in ("light", "dark"):
+            browser.turn(tab, theme)
+            problems += [f"{theme}: {what}" for what in browser.pale_code(tab)]
+        for width in WIDTHS:
+            tab.set_viewport_size({"width": width, "height": 900})
+            browser.turn(tab, "dark")
+            dark = browser.accessibility(tab, ["color-contrast"])
+            browser.turn(tab, "light")
+            light = browser.too_wide(tab) + browser.accessibility(tab)
+            problems += [f"{width} px, {theme}: {what}" for theme, found in
+                         (("dark", dark), ("light", light)) for what in found]
+        problems += tab.problems
     assert not problems
 
 

@@ -37,8 +37,8 @@ def masked_softmax(scores, keep=None):
     if keep is None:
         return softmax(scores)
     empty = ~keep.any(axis=-1, keepdims=True)  # (…, i, 1)
-    scores = np.where(keep | empty, scores, -np.inf)
-    return np.where(empty, 0, softmax(scores))
+    scores = np.where(keep, scores, -np.inf)
+    return np.where(empty, 0, softmax(np.where(empty, 0, scores)))
 
 
 def attention(q, k, v, keep=None):

@@ -23,7 +23,7 @@ def masked_softmax(scores, keep=None):
     if keep is None:
         return scores.softmax(dim=-1)
     empty = ~keep.any(dim=-1, keepdim=True)  # (…, i, 1)
-    scores = scores.masked_fill(~(keep | empty), -math.inf)
+    scores = scores.masked_fill(~keep, -math.inf).masked_fill(empty, 0)
     return scores.softmax(dim=-1).masked_fill(empty, 0)
 
 
@@ -87,7 +87,8 @@ def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
     keep = with_causal(keep, causal, q, k)
     empty = ~keep.any(dim=-1, keepdim=True)  # (…, i, 1)
-    context = F.scaled_dot_product_attention(q, k, v, attn_mask=keep | empty, dropout_p=dropout)
+    context = F.scaled_dot_product_attention(
+        q.masked_fill(empty, 0), k, v, attn_mask=keep | empty, dropout_p=dropout)
     return context.masked_fill(empty, 0)
 
 
