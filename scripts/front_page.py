@@ -1,6 +1,6 @@
 """Run the programs that stand on the front page, and draw what they return.
 
-    python scripts/front_page.py        (writes _static/program-1.png, …; committed)
+    python -m scripts.front_page        (writes _static/program-1.png, …; committed)
 
 The programs are read from the page itself, so what a reader sees is what was run.
 """

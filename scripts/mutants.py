@@ -80,7 +80,7 @@ def copy_course(folder):
 
 
 def pytest_in(folder, tests, log):
-    """Leave this process with pytest's exit status, after writing what it says to ``log``."""
+    """Run tests in a copy of the course, and write to ``log`` what pytest says and its status."""
     os.chdir(folder)
     with open(log, "w") as file:
         os.dup2(file.fileno(), 1)
@@ -88,8 +88,8 @@ def pytest_in(folder, tests, log):
     import pytest
     options = "-x -q -p no:cacheprovider --tb=line --hypothesis-profile=mutants"
     status = pytest.main([*options.split(), *(f"tests/{name}" for name in tests)])
-    sys.stdout.flush()
-    os._exit(status)
+    print(int(status), flush=True)
+    os._exit(0)  # what it imported has nothing more to say
 
 
 def run_tests(folder, tests):
@@ -99,7 +99,9 @@ def run_tests(folder, tests):
         target=pytest_in, args=(folder, tests, log))
     process.start()
     process.join()
-    return process.exitcode, log.read_text(encoding="utf-8")
+    output = log.read_text(encoding="utf-8")
+    last = output.strip().rpartition("\n")[2]
+    return int(last) if last.isdigit() else None, output
 
 
 def verdict(mutant, folders):

@@ -293,7 +293,6 @@ MUTATIONS = {
     "torch_attention.masked_softmax": [
         ("softmax(dim=-1).masked_fill(empty, 0)", "softmax(dim=-1)"),
         ("-math.inf", "-9.0"),
-        ("-math.inf).masked_fill(empty, 0)", "-math.inf)", EMPTY_ROWS),
         ("-math.inf).masked_fill(empty, 0)", "-math.inf)"),
         ("scores.softmax(dim=-1).masked_fill", "scores.softmax(dim=-2).masked_fill"),
     ],

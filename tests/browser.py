@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from axe_playwright_python.sync_playwright import Axe
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "_ext"))
 
@@ -43,43 +42,6 @@ READY = """async () => {
   await window.MathJax?.startup?.promise;
   await document.fonts.ready;
 }"""
-# Words in code by colour: the contrast ratio of WCAG 2.2 between each and what lies behind it.
-PALE_CODE = """() => {
-  const rgb = text => text.match(/[0-9.]+/g).map(Number);
-  const light = text => {
-    const [r, g, b] = rgb(text).map(c => (c /= 255) <= 0.04045 ? c / 12.92
-                                                               : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = e => { while (/, 0\\)|transparent/.test(getComputedStyle(e).backgroundColor))
-    e = e.parentElement; return getComputedStyle(e).backgroundColor; };
-  const found = {};
-  for (const e of document.querySelectorAll('.highlight pre span')) {
-    if (!e.textContent.trim()) continue;
-    const [a, b] = [light(getComputedStyle(e).color), light(behind(e))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) found[e.className] ??= ratio.toFixed(2) + ', ' + e.textContent.slice(0, 30);
-  }
-  return Object.entries(found).map(([name, what]) => '.' + name + ' ' + what);
-}"""
-# What reaches beyond the right edge without standing in a box that scrolls.
-TOO_WIDE = """() => {
-  const page = document.documentElement;
-  if (page.scrollWidth <= page.clientWidth) return [];
-  const inBox = e => { for (e = e.parentElement; e && e !== document.body; e = e.parentElement)
-    if (getComputedStyle(e).overflowX !== 'visible') return true; return false; };
-  const wide = [...document.querySelectorAll('main *')].filter(
-    e => e.getBoundingClientRect().right > page.clientWidth + 1 && !inBox(e));
-  return [page.scrollWidth + ' px on ' + page.clientWidth,
-          ...wide.slice(-3).map(e => e.tagName + '.' + e.className + ' '
-                                     + e.textContent.trim().slice(0, 40))];
-}"""
-
-# Boxes that scroll sideways, and that the keyboard cannot reach.
-UNREACHABLE = """() => [...document.querySelectorAll('article *')].filter(
-  e => /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1
-       && e.tabIndex !== 0).map(e => 'no keyboard reaches ' + e.tagName + '.' + e.className + ' '
-                                     + e.textContent.trim().slice(0, 40))"""
 
 
 def build_book(source, out):
@@ -205,29 +167,3 @@ def turn(page, theme):
     page.emulate_media(color_scheme=theme)
     page.wait_for_function(f"document.documentElement.dataset.theme === '{theme}'")
     page.evaluate(SETTLED)
-
-
-def pale_code(page):
-    """Return the words in code whose contrast to their background is under 4.5, as text."""
-    return [f"contrast in code: {what}" for what in page.evaluate(PALE_CODE)]
-
-
-def too_wide(page):
-    """Return what makes a page scroll sideways, and boxes that do but only for a mouse, as text."""
-    return ([f"scrolls sideways: {what}" for what in page.evaluate(TOO_WIDE)]
-            + page.evaluate(UNREACHABLE))
-
-
-def accessibility(page, rules=None):
-    """Return the serious and critical violations that axe finds, one line each.
-
-    ``rules`` names the rules to look for, default all.
-    Looks at code as a whole: for its thousand words axe needs seconds, and ``pale_code`` none.
-    """
-    page.evaluate("document.querySelectorAll('.highlight pre').forEach("
-                  "pre => { pre.textContent = pre.textContent })")
-    only = {"runOnly": rules} if rules else {}
-    found = Axe().run(page, options={"preload": False, "resultTypes": ["violations"], **only})
-    return [f"axe {rule['impact']}, {rule['id']}: {len(rule['nodes'])} times, first at "
-            f"{rule['nodes'][0]['html'][:160]}"
-            for rule in found.response["violations"] if rule["impact"] in ("serious", "critical")]

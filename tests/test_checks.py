@@ -128,8 +128,9 @@ def test_boolean_leaves_tensors_and_arrays_alone():
 
 
 def test_boolean_copies_what_pytorch_would_not_take():
-    read_only, backwards = np.broadcast_to(masks.causal(3), (2, 3, 3)), masks.causal(3)[::-1]
-    for mask in (read_only, backwards):
+    frozen = masks.causal(3)
+    frozen.setflags(write=False)
+    for mask in (frozen, np.broadcast_to(frozen, (2, 3, 3)), masks.causal(3)[::-1]):
         ready = checks.boolean(mask)
         assert ready.flags.writeable
         assert ready.flags.c_contiguous
