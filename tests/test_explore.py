@@ -6,7 +6,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
-from browser import accessibility, launch, open_page, served, too_wide
+from browser import launch, open_page, served
+from page_audit import accessibility, too_wide
 from playwright.sync_api import sync_playwright
 
 from utils import explore, masks, numpy_attention, reference, sizes
