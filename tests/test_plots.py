@@ -131,3 +131,13 @@ def test_mask_grids_draw_what_may_be_attended_to_in_blue():
     assert [ax.get_ylabel() for ax in fig.axes] == ["query", "", ""]
     np.testing.assert_allclose(fig.get_size_inches(), [7.2, 2.6])
     assert plots.mask_grids(keep, width=5, height=3).get_size_inches().tolist() == [5, 3]
+
+
+def test_mask_grids_can_stand_in_rows():
+    keep = {f"causal {n}": masks.causal(n) for n in (2, 3, 4)}
+    fig = plots.mask_grids(keep, columns=2, height=3)
+    assert [ax.get_title() for ax in fig.axes] == list(keep)  # and no fourth, empty one
+    assert [ax.get_ylabel() for ax in fig.axes] == ["query", "", "query"]
+    for ax, mask in zip(fig.axes, keep.values(), strict=True):
+        np.testing.assert_array_equal(ax.get_images()[0].get_array(), mask)
+    np.testing.assert_allclose(fig.get_size_inches(), [4.8, 6.0])

@@ -65,15 +65,25 @@ def attention_maps(weights, queries=None, keys=None, titles=None, width=None, he
     return fig
 
 
-def mask_grids(masks, width=None, height=2.6):
-    """Draw masks side by side, a dict of title: keep (i, j), True in blue; return the figure."""
-    fig, axes = figure(len(masks), width=width or 2.4 * len(masks), height=height, squeeze=False)
-    for ax, (title, keep) in zip(axes[0], masks.items(), strict=True):
+def mask_grids(masks, columns=None, width=None, height=2.6):
+    """Draw masks, a dict of title: keep (i, j), True in blue; return the figure.
+
+    ``columns`` in a row (default: all side by side); ``width`` of the figure (default: 2.4 for each
+    column) and ``height`` of a row in inches.
+    """
+    columns = columns or len(masks)
+    rows = -(-len(masks) // columns)
+    fig, axes = figure(columns, rows, width=width or 2.4 * columns, height=height * rows,
+                       squeeze=False)
+    for ax in axes.flat[len(masks):]:
+        ax.remove()
+    for ax, (title, keep) in zip(axes.flat, masks.items(), strict=False):
         heatmap(ax, keep, title=title, limits=(0, 1.5), colours="Blues")
         for axis, size in ((ax.yaxis, len(keep)), (ax.xaxis, len(keep[0]))):
             axis.set_ticks(np.arange(1, size) - 0.5, minor=True)  # lines between the cells
         ax.grid(which="minor", color="0.75")
         ax.tick_params(which="minor", length=0)
         ax.set_xlabel("key")
-    axes[0, 0].set_ylabel("query")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("query")
     return fig
