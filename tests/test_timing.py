@@ -1,6 +1,7 @@
 """What is measured, and how often; never how fast, which depends on the machine."""
 
 import sys
+from functools import partial
 
 import pytest
 
@@ -29,12 +30,30 @@ def test_interleaved_returns_the_least_of_the_counted_turns(clock):
     assert least == pytest.approx({"a": 2.0, "b": 5.0})
 
 
+def test_a_pause_is_kept_before_each_run_and_not_counted(clock, monkeypatch):
+    monkeypatch.setattr(timing.time, "sleep", clock)
+    pauses = timing.interleaved({"a": lambda: clock(2.0)}, repeats=3, pause=0.5)
+    assert pauses == pytest.approx({"a": 2.0})
+    assert timing.time.perf_counter() == pytest.approx(100 + 4 * 2.5)
+
+
 def test_programs_take_turns():
     calls = []
-    timing.interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=4)
-    assert "".join(calls) == "ab" * 5
+    programs = {name: partial(calls.append, name) for name in "abc"}
+    timing.interleaved(programs, repeats=199)
+    turns = ["".join(calls[start:start + 3]) for start in range(0, 600, 3)]
+    orders = {turn: turns.count(turn) for turn in turns}
+    assert set(orders) == {"abc", "acb", "bac", "bca", "cab", "cba"}
+    assert min(orders.values()) > 15
+    first, calls[:] = list(calls), []
+    timing.interleaved(programs, repeats=199)
+    assert calls == first
+
+
+def test_fifteen_turns_are_counted_unless_told():
+    calls = []
     timing.interleaved({"c": lambda: calls.append("c")})
-    assert calls.count("c") == 16
+    assert len(calls) == 16
 
 
 def test_ratios_are_multiples_of_the_least_or_of_the_one_named():

@@ -2,6 +2,7 @@
 
 import math
 import os
+import random
 import subprocess
 import sys
 import time
@@ -18,17 +19,22 @@ sys.exit(done.returncode)
 """
 
 
-def interleaved(programs, repeats=15):
+def interleaved(programs, repeats=15, pause=0.0):
     """Return the least seconds each program took, {name: float}, for {name: callable}.
 
-    The programs take turns, so what slows the machine down slows them all; of the repeats the
-    minimum is the one disturbed least. One turn before the first is not counted.
+    The programs take turns, so what slows the machine down slows them all, in an order drawn anew
+    each time, for what ran before leaves its traces in caches and memory; of the repeats the
+    minimum is the one disturbed least. One turn before the first is not counted. ``pause``:
+    seconds before each run, for the idle threads of another framework to stop spinning.
     """
+    order, shuffle = list(programs), random.Random(0).shuffle
     least = dict.fromkeys(programs, math.inf)
     for turn in range(repeats + 1):
-        for name, program in programs.items():
+        shuffle(order)
+        for name in order:
+            time.sleep(pause)
             start = time.perf_counter()
-            program()
+            programs[name]()
             seconds = time.perf_counter() - start
             if turn > 0:
                 least[name] = min(least[name], seconds)
