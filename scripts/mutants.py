@@ -137,7 +137,8 @@ def report(modules, verdicts):
     print(f"{'all':16} {[v for _, v in verdicts].count('killed'):3} / {len(verdicts)} killed")
     wrong = [f"{mutant}\n    {v}" for mutant, v in verdicts if v != "killed"]
     wrong += [f"{name}: no mutant breaks it" for name in without_mutant(modules)]
-    print(*wrong, sep="\n")
+    if wrong:
+        print(*wrong, sep="\n")
     return not wrong
 
 
