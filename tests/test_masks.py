@@ -179,7 +179,7 @@ def test_keras_cannot_say_masks_that_differ_between_heads():
 
 CONVERTERS = [masks.to_sdpa, masks.from_sdpa, lambda m: masks.to_torch_mha(m, 3),
               lambda m: masks.from_torch_mha(m, 3), lambda m: masks.to_keras(m, 2, 5),
-              masks.from_keras]
+              masks.from_keras, masks.to_additive]
 
 
 @pytest.mark.parametrize("convert", CONVERTERS)

@@ -74,8 +74,11 @@ def decoder(lengths, n):
 
 
 def to_additive(keep, dtype=np.float32):
-    """Return a float array to *add* to the scores: 0 where keep is True, -inf where it is False."""
-    return np.where(keep, 0.0, -np.inf).astype(dtype)
+    """Return a float array to *add* to the scores: 0 where keep is True, -inf where it is False.
+
+    Raises TypeError for a mask that is not bool: one that is additive already would be inverted.
+    """
+    return np.where(checks.to_numpy(checks.boolean(keep)), 0.0, -np.inf).astype(dtype)
 
 
 def from_additive(mask):
