@@ -54,8 +54,7 @@ notebooks: .venv/.ready  ## run every notebook again and compare what it gives w
 test-portable: .venv/.ready  ## the same on the plainest of processors
 	$(NOTEBOOK_ENV) $(OTHER_CPU) $(NBVAL)
 
-site: .venv/.ready  ## build the site afresh and read it in a browser
-	$(SITE) --all
+site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
 	$(PYTEST) -m site
 
 test-colab: .venv/.ready .venv-colab/.ready  ## each notebook alone, with the versions of Colab
