@@ -147,11 +147,14 @@ DAMAGES = {
     "nothing_is_written_to_stderr": [lambda page: page.nb.cells[4].outputs.append(STDERR)],
     "outputs_are_text_png_or_html": [
         shown({"application/vnd.jupyter.widget-view+json": {}}), shown({"image/svg+xml": "<svg/>"}),
-        shown({"text/html": '<script src="https://cdn.example.org/a.js"></script>'})],
+        shown({"text/html": '<script src="https://cdn.example.org/a.js"></script>'}),
+        shown({"text/markdown": "![map](https://example.org/map.png)"}),
+        shown({"text/markdown": "| a | <b>b</b> |"})],
     "outputs_are_short": [printed("line\n" * 31)],
     "outputs_repeat_on_any_machine": [
         printed("<object at 0x7f12ab34>\n"), printed("tensor([[0.5, 0.25]])\n"),
-        printed("0.1234567\n"), printed("difference 2.2e-16\n")],
+        printed("0.1234567\n"), printed("difference 2.2e-16\n"),
+        shown({"text/markdown": "| gap | 0.1234567 |", "text/plain": "<Markdown object>"})],
     "few_outputs_go_uncompared": [
         many(*(meta(n, tags=["nbval-ignore-output"]) for n in (4, 6, 8))),
         many(meta(4, tags=["nbval-ignore-output"]), edit("assert scores.size", "scores", where=4)),

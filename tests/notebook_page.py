@@ -100,7 +100,8 @@ def data(cell):
 
 def text(cell):
     """Return all a reader reads under a code cell."""
-    return streams(cell) + "\n".join(bundle.get("text/plain", "") for bundle in data(cell))
+    return streams(cell) + "\n".join(
+        bundle.get("text/markdown", bundle.get("text/plain", "")) for bundle in data(cell))
 
 
 def problems(page, rules=None):

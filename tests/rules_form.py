@@ -14,7 +14,7 @@ from scripts.execute import CELL_METADATA, KERNELSPEC
 
 SETUP = (ROOT / "scripts" / "setup_cell.py").read_text(encoding="utf-8").rstrip("\n")
 TAGS = {"hide-cell", "hide-input", "nbval-ignore-output", "raises-exception"}
-MIME_TYPES = {"text/plain", "text/html", "image/png"}
+MIME_TYPES = {"text/plain", "text/markdown", "text/html", "image/png"}
 
 
 @rule
@@ -94,7 +94,7 @@ def nothing_is_written_to_stderr(page):
 
 @rule
 def outputs_are_text_png_or_html(page):
-    """No widget state, no vector graphics; HTML fetches nothing."""
+    """No widget state, no vector graphics; HTML fetches nothing, Markdown is text alone."""
     for n, cell in page.code:
         for bundle in data(cell):
             if set(bundle) - MIME_TYPES:
@@ -102,6 +102,8 @@ def outputs_are_text_png_or_html(page):
             if re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//|@import|url\((?!#|data:)|\bfetch\(",
                          bundle.get("text/html", "")):
                 yield f"cell {n}: its HTML asks another host"
+            if re.search(r"!\[|</?[a-zA-Z]", bundle.get("text/markdown", "")):
+                yield f"cell {n}: its Markdown brings an image or HTML"
 
 
 @rule
@@ -199,5 +201,5 @@ def checks_something(source):
     tree = parse(source)
     return any(isinstance(node, ast.Assert)
                or (isinstance(node, ast.Call)
-                   and ast.unparse(node.func).rpartition(".")[2].startswith(("check_", "assert_")))
+                   and ast.unparse(node.func).rpartition(".")[2].startswith(("check", "assert_")))
                for node in ast.walk(tree))

@@ -189,6 +189,33 @@ def test_lengths_that_cannot_be_are_refused(lengths):
         checks.lengths(lengths, 7)
 
 
+@pytest.mark.parametrize("lens", [[7, 0], [[1, 2, 3, 4, 5], [0, 0, 7, 7, 7]],
+                                  np.array([7, 3], dtype=np.uint8)], ids=["b", "b i", "uint8"])
+def test_valid_lens_of_each_example_or_query_are_accepted(lens):
+    checks.valid_lens(lens, np.zeros((2, 5, 7)))
+
+
+@pytest.mark.parametrize(("lens", "error", "message"), [
+    ([7.0, 3.0], TypeError, "valid_lens must be integers, how many keys each may attend to, got "
+     "float64"),
+    ([[True] * 7] * 2, TypeError, "valid_lens must be integers, how many keys each may attend to, "
+     "got bool; lengths of a mask: keep.sum(axis=-1)"),
+    ([7, 3, 1], ValueError, "valid_lens (3,) does not fit scores (2, 5, 7): one length for each "
+     "example, (2,), or for each query, (2, 5)"),
+    ([7], ValueError, "valid_lens (1,) does not fit scores (2, 5, 7): one length for each "
+     "example, (2,), or for each query, (2, 5)"),
+    (7, ValueError, "valid_lens () does not fit scores (2, 5, 7): one length for each "
+     "example, (2,), or for each query, (2, 5)"),
+    (np.ones((2, 5, 7), int), ValueError, "valid_lens (2, 5, 7) does not fit scores (2, 5, 7): "
+     "one length for each example, (2,), or for each query, (2, 5)"),
+    ([7, 8], ValueError, "valid_lens must be in 0 .. n_k=7, got [7, 8]"),
+    ([-1, 3], ValueError, "valid_lens must be in 0 .. n_k=7, got [-1, 3]")],
+    ids=["float", "bool", "too many", "too few", "one", "mask", "too long", "negative"])
+def test_valid_lens_that_cannot_be_are_refused(lens, error, message):
+    with raises(error, message):
+        checks.valid_lens(lens, np.zeros((2, 5, 7)))
+
+
 def test_lengths_come_back_as_an_array():
     assert checks.lengths((0, 7, 3), 7).tolist() == [0, 7, 3]
     assert isinstance(checks.lengths([1], 7), np.ndarray)

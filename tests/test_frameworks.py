@@ -1,12 +1,15 @@
-"""TensorFlow is imported without a word, or missed with one that helps."""
+"""TensorFlow and ONNX are imported without a word, or missed with one that helps."""
 
 import subprocess
 import sys
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from exact import raises
 
-from utils import frameworks
+from utils import frameworks, setup
 
 COURSE = Path(__file__).resolve().parents[1]
 
@@ -50,9 +53,46 @@ def test_a_failing_import_leaves_no_file_open_and_stderr_as_it_was(monkeypatch, 
     assert capfd.readouterr().err == "still open\n"
 
 
+def test_onnx_comes_with_its_reference():
+    assert frameworks.onnx().reference.ReferenceEvaluator
+
+
+def test_a_missing_onnx_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.setattr(setup, "install", pytest.fail)
+    with raises(ImportError, "ONNX is missing: pip install onnx==1.23.2"):
+        frameworks.onnx()
+
+
+def test_a_missing_onnx_is_installed_on_colab_beside_what_is_there(monkeypatch):
+    asked, here = [], sys.modules.get("onnx") or import_module("onnx")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.setattr(setup, "on_colab", lambda: True)
+    monkeypatch.setattr(setup, "FLOORS", {"numpy": "1.0", "no_such_package": "1.0"})
+
+    def install(missing, present):
+        asked.append((missing, list(present)))
+        monkeypatch.setitem(sys.modules, "onnx", here)
+    monkeypatch.setattr(setup, "install", install)
+    assert frameworks.onnx() is here
+    assert asked == [(["onnx==1.23.2"], [("numpy", version("numpy"))])]
+    frameworks.onnx()
+    assert len(asked) == 1
+
+
 def test_importing_utils_imports_no_framework():
     done = run("import sys, utils\n"
                "from utils import checks, masks, norms, numpy_attention, reference, sizes\n"
                "masks.causal(3), checks.check_close([1.0], [1.0])\n"
                "print({'torch', 'tensorflow', 'keras', 'matplotlib'} & set(sys.modules))\n")
     assert done.stdout.splitlines()[-1] == "set()", done.stderr
+
+
+def test_keras_layers_get_the_dtype_asked_for_and_others_do_not():
+    keras = frameworks.tensorflow().keras
+    before = keras.layers.Dense(1).compute_dtype, keras.config.floatx()
+    with frameworks.keras_dtype("float64"):
+        assert keras.layers.Dense(1).compute_dtype == keras.config.floatx() == "float64"
+    with frameworks.keras_dtype("float16"):
+        assert keras.layers.Dense(1).compute_dtype == keras.config.floatx() == "float16"
+    assert (keras.layers.Dense(1).compute_dtype, keras.config.floatx()) == before

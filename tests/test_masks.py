@@ -1,8 +1,7 @@
-"""Masks cell by cell, written as pictures (x = may attend), and every way there and back."""
+"""Masks cell by cell, written as pictures (x = may attend)."""
 
 import numpy as np
 import pytest
-import torch
 from exact import raises
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from utils import masks
 
 LENGTHS = st.integers(1, 6)
-FULL = np.random.default_rng(0).random((2, 3, 5, 7)) < 0.5  # (b, h, i, j)
 
 
 def picture(keep):
@@ -19,8 +17,6 @@ def picture(keep):
     assert keep.ndim == 2
     return ["".join(".x"[int(cell)] for cell in row) for row in keep]
 
-
-# --- the masks
 
 def test_causal_lets_a_query_attend_to_itself_and_the_past():
     assert picture(masks.causal(4)) == ["x...", "xx..", "xxx.", "xxxx"]
@@ -104,100 +100,3 @@ def test_decoder_is_causal_and_hides_padding():
     assert keep.shape == (2, 1, 3, 3)
     assert picture(keep[0, 0]) == ["x..", "xx.", "xxx"]
     assert picture(keep[1, 0]) == ["x..", "x..", "x.."]
-
-
-# --- there and back
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_additive_is_zero_where_attending_and_minus_infinity_elsewhere(dtype):
-    additive = masks.to_additive(FULL, dtype)
-    assert additive.dtype == dtype
-    assert (additive[FULL] == 0).all()
-    assert np.isneginf(additive[~FULL]).all()
-    np.testing.assert_array_equal(masks.from_additive(additive), FULL)
-
-
-def test_additive_is_float32_unless_asked():
-    assert masks.to_additive(FULL).dtype == np.float32
-
-
-@pytest.mark.parametrize("value", [-1e9, np.inf, np.nan, 1.0])
-def test_a_bias_is_not_an_additive_mask(value):
-    with raises(ValueError, "an additive mask has only 0 (may attend) and -inf (may not); this one "
-                            "also has other numbers, so it is a bias, not a mask"):
-        masks.from_additive(np.array([0.0, -np.inf, value]))
-
-
-def test_sdpa_keeps_the_sense():
-    mask = masks.to_sdpa(FULL)
-    assert mask.dtype == torch.bool
-    assert mask.tolist() == FULL.tolist()
-    back = masks.from_sdpa(mask)
-    assert isinstance(back, np.ndarray)
-    np.testing.assert_array_equal(back, FULL)
-
-
-@pytest.mark.parametrize("keep", [FULL, FULL[:, :1]])
-def test_torch_mha_turns_the_sense_round_and_folds_the_heads_into_the_batch(keep):
-    mask = masks.to_torch_mha(keep, 3)
-    assert mask.dtype == torch.bool
-    assert mask.shape == (6, 5, 7)
-    for b, h in np.ndindex(2, 3):
-        assert mask[3 * b + h].tolist() == (~keep[b, h % keep.shape[1]]).tolist()
-    np.testing.assert_array_equal(masks.from_torch_mha(mask, 3), np.broadcast_to(keep, FULL.shape))
-
-
-def test_torch_mha_leaves_a_mask_for_all_as_it_is():
-    keep = masks.causal(5, 7, "bottom_right")
-    assert masks.to_torch_mha(keep, 3).tolist() == (~keep).tolist()
-    np.testing.assert_array_equal(masks.from_torch_mha(masks.to_torch_mha(keep, 3), 3), keep)
-
-
-def test_torch_mha_refuses_three_axes():
-    with raises(ValueError, "keep must be (b, h, i, j), (b, 1, i, j) or (i, j), got (3, 5, 7)"):
-        masks.to_torch_mha(FULL[0], 3)
-
-
-def test_keras_keeps_the_sense_and_has_one_mask_for_all_heads():
-    keep = FULL[:, :1]
-    mask = masks.to_keras(keep, 2, 5)
-    np.testing.assert_array_equal(mask, keep[:, 0])
-    np.testing.assert_array_equal(masks.to_keras(np.repeat(keep, 3, axis=1), 2, 5), mask)
-    np.testing.assert_array_equal(masks.from_keras(mask), keep)
-
-
-def test_keras_gets_all_its_axes():
-    np.testing.assert_array_equal(masks.to_keras(masks.padding([7, 3], 7), 2, 5),
-                                  np.repeat(masks.padding([7, 3], 7)[:, 0], 5, axis=1))
-    np.testing.assert_array_equal(masks.to_keras(masks.causal(5), 2, 5), [masks.causal(5)] * 2)
-
-
-def test_keras_cannot_say_masks_that_differ_between_heads():
-    with raises(ValueError, "keep (2, 3, 5, 7) differs between heads; Keras takes one for all"):
-        masks.to_keras(FULL, 2, 5)
-
-
-CONVERTERS = [masks.to_sdpa, masks.from_sdpa, lambda m: masks.to_torch_mha(m, 3),
-              lambda m: masks.from_torch_mha(m, 3), lambda m: masks.to_keras(m, 2, 5),
-              masks.from_keras, masks.to_additive]
-
-
-@pytest.mark.parametrize("convert", CONVERTERS)
-def test_converters_refuse_what_is_not_bool(convert):
-    with raises(TypeError, "got a float32 mask of 0 and -inf, which is made to be added; pass bool "
-                           "(True = may attend), utils.masks.from_additive(mask)"):
-        convert(masks.to_additive(FULL))
-
-
-@pytest.mark.parametrize("convert", CONVERTERS[:3])
-def test_converters_take_arrays_that_pytorch_would_not(convert):
-    read_only = np.broadcast_to(masks.causal(5), (2, 1, 5, 5))
-    assert convert(read_only).tolist() == convert(read_only.copy()).tolist()
-    backwards = masks.causal(5)[:, ::-1]
-    assert convert(backwards).tolist() == convert(backwards.copy()).tolist()
-
-
-def test_converters_do_not_share_memory_that_could_change_the_mask():
-    keep = FULL.copy()
-    masks.to_torch_mha(keep, 3)[:] = True
-    np.testing.assert_array_equal(keep, FULL)

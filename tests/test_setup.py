@@ -124,4 +124,9 @@ def test_floors_are_the_versions_of_colab():
 
 def test_every_package_of_colab_s_list_that_pages_import_has_a_floor():
     pinned = set(pins("requirements-colab.txt")) - {"ipykernel", "tensorflow-cpu"}
-    assert pinned == set(setup.FLOORS)
+    assert pinned == {*setup.FLOORS, "onnx"}  # which frameworks.onnx() installs
+
+
+def test_onnx_is_the_same_everywhere():
+    assert {pins(name)["onnx"] for name in ("requirements.txt", "requirements-colab.txt")} == {
+        "1.23.2"}   # as in frameworks.onnx(): the page that reads it asserts what it does

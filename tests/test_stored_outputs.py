@@ -31,7 +31,7 @@ def alterations(cell):
     found = []
     for output in cell.outputs:
         bundle = output if output.output_type == "stream" else output.get("data", {})
-        for key in ("text", "text/plain", "text/html", "evalue"):
+        for key in ("text", "text/plain", "text/markdown", "text/html", "evalue"):
             place = output if key == "evalue" else bundle
             if alter(place.get(key, "")) is not None:
                 found.append((place, key))

@@ -62,6 +62,18 @@ def keep(keep, q, k):
     return None if keep is None else _fitting(keep, (*q.shape[:-1], k.shape[-2]), q)
 
 
+def drop(mask, q, k, v):
+    """Return keep for a ``mask`` of the opposite sense, **True = drop**; None stays None.
+
+    ``q`` (b, i, e), ``k`` and ``v`` (b, j, e): mask must broadcast to (b, i, j). Raises as ``keep``
+    and ``check_shapes`` do. (einsum itself repeats an axis of size 1, so a v of one word for seven
+    keys would go unnoticed.)
+    """
+    check_shapes("b i e, b j e, b j e", q, k, v)
+    shape = (*q.shape[:-1], k.shape[-2])
+    return None if mask is None else ~_fitting(mask, shape, q, "mask", "True = drop")
+
+
 def per_head(q, k, v, n_heads, keep=None):
     """Return (d, keep): the features of one head, and a mask (b, h, i, j) with one for each.
 
@@ -80,10 +92,10 @@ def per_head(q, k, v, n_heads, keep=None):
     return d_head, sys.modules[framework].broadcast_to(keep, shape)
 
 
-def _fitting(keep, scores, like):
+def _fitting(keep, scores, like, name="keep", sense="True = may attend"):
     """Return a bool mask that broadcasts to the shape ``scores``, in the framework of ``like``."""
-    keep = boolean(keep)
-    _broadcasts(tuple(keep.shape), scores)
+    keep = boolean(keep, name, sense)
+    _broadcasts(tuple(keep.shape), scores, name)
     while len(keep.shape) < 2:
         keep = keep[None]  # SDPA takes no fewer than (i, j)
     framework = type(like).__module__.partition(".")[0]
@@ -94,56 +106,97 @@ def _fitting(keep, scores, like):
     return to_numpy(keep)
 
 
-def boolean(mask):
+def boolean(mask, name="keep", sense="True = may attend"):
     """Return a mask that is bool, as it is (nested lists as an array, ready for any framework).
 
-    Raises TypeError, saying what the mask probably is, for any other dtype.
+    Raises TypeError, saying what the mask probably is, for any other dtype; ``name`` is what the
+    message calls it, ``sense`` what True means.
     """
     if "bool" not in dtype_name(mask):
-        raise TypeError(_not_bool(mask))
+        raise TypeError(_not_bool(mask, name, sense))
     is_tensor = hasattr(mask, "shape") and not isinstance(mask, (np.ndarray, np.generic))
     # PyTorch warns of arrays that cannot be written to and refuses negative strides.
     return mask if is_tensor else np.require(mask, requirements="CW")
 
 
-def _not_bool(mask):
+def _not_bool(mask, name, sense):
     """Return the message for a mask that is not bool."""
-    name = dtype_name(mask)
-    article = "an" if name.startswith("int") else "a"
+    dtype = dtype_name(mask)
+    article = "an" if dtype.startswith("int") else "a"
     values = np.unique(to_numpy(mask))
     if np.isin(values, (0, 1)).all():
-        return (f"got {article} {name} mask of only 0 and 1; in most programs it would be *added* "
-                "to the scores and mask nothing; pass bool (True = may attend)")
-    if "float" in name and np.isin(values, (0, -np.inf)).all():
-        return (f"got a {name} mask of 0 and -inf, which is made to be added; "
-                "pass bool (True = may attend), utils.masks.from_additive(mask)")
-    return f"keep must be bool (True = may attend), got {name}"
+        return (f"got {article} {dtype} mask of only 0 and 1; in most programs it would be *added* "
+                f"to the scores and mask nothing; pass bool ({sense})")
+    if "float" in dtype and np.isin(values, (0, -np.inf)).all():
+        opposite = "~" if "drop" in sense else ""
+        return (f"got a {dtype} mask of 0 and -inf, which is made to be added; "
+                f"pass bool ({sense}), {opposite}utils.masks.from_additive(mask)")
+    return f"{name} must be bool ({sense}), got {dtype}"
 
 
-def _broadcasts(shape, scores):
+def _broadcasts(shape, scores, name):
     """Raise ValueError, naming the axis, when a mask of ``shape`` does not fit the scores."""
     letters = {2: "ij", 3: "bij"}.get(len(scores), "…" * (len(scores) - 4) + "bhij")
     if len(shape) > len(scores):
-        raise ValueError(f"keep {shape} has more axes than the scores {scores}")
+        raise ValueError(f"{name} {shape} has more axes than the scores {scores}")
     if len(shape) == 3 and len(scores) == 4 and shape[0] != 1:
         raise ValueError(
-            f"keep {shape} is ambiguous against scores (b, h, i, j) = {scores}: is its first axis "
-            f"the examples or the heads? pass keep[:, None] or keep[None]")
+            f"{name} {shape} is ambiguous against scores (b, h, i, j) = {scores}: is its first "
+            f"axis the examples or the heads? pass {name}[:, None] or {name}[None]")
     for letter, have, want in zip(reversed(letters), reversed(shape), reversed(scores),
                                   strict=False):
         if have not in (1, want):
-            raise ValueError(f"keep {shape} does not fit scores {scores}: axis {letter} of the "
-                             f"scores has {want}, keep has {have}{_likely_cause(shape, scores)}")
+            raise ValueError(f"{name} {shape} does not fit scores {scores}: axis {letter} of the "
+                             f"scores has {want}, {name} has {have}"
+                             + _likely_cause(shape, scores, name))
 
 
-def _likely_cause(shape, scores):
+def _likely_cause(shape, scores, name):
     """Return what was probably meant by a mask of ``shape``, or nothing."""
     if shape[-2:] == (scores[-1], scores[-2]):
         return "; is it transposed? queries come first, then keys"
     if shape == (scores[0], scores[-1]):
         nones = ", None" * (len(scores) - 2)
-        return f"; a mask over the keys of each example is keep[:{nones}]"
+        return f"; a mask over the keys of each example is {name}[:{nones}]"
     return ""
+
+
+def sequence_first(query, key, value, d_model):
+    """Raise ValueError unless query is (i, b, d_model), and key and value are (j, b, d_model)."""
+    shapes = [tuple(x.shape) for x in (query, key, value)]
+    if ([len(shape) for shape in shapes] != [3, 3, 3] or shapes[1] != shapes[2]
+            or any(shape[1:] != (shapes[0][1], d_model) for shape in shapes)):
+        raise ValueError(
+            f"query, key and value must be (i, b, {d_model}), (j, b, {d_model}), "
+            f"(j, b, {d_model}), the sequence first, got {', '.join(map(str, shapes))}")
+
+
+def sequence_mask(mask, query_shape, key_shape):
+    """Return a mask (1 or i, j, 1 or b) as bool, True = may attend, for scores (i, j, b, h).
+
+    ``mask`` is bool, or numbers that are all 0 or 1, floats not 0 alone. ``query_shape`` (i, b, e)
+    and ``key_shape`` (j, b, e). Raises TypeError for other numbers, ValueError for a shape that
+    does not fit.
+    """
+    if "bool" not in dtype_name(mask):
+        if not np.isin(to_numpy(mask), (0, 1)).all():
+            raise TypeError("mask has other numbers than 1 (may attend) and 0 (may not); if it "
+                            "was made to be added, 0 and -inf, it would be read the wrong way "
+                            "round: pass bool, utils.masks.from_additive(mask)")
+        if "float" in dtype_name(mask) and not to_numpy(mask).any():
+            raise TypeError("a float mask of zeros only forbids nothing when it is added, and "
+                            "everything when 1 = may attend: pass bool (True = may attend)")
+        mask = mask == 1 if hasattr(mask, "shape") else to_numpy(mask) == 1
+    mask, shape = boolean(mask), np.shape(mask)
+    (n_q, batch), n_k = query_shape[:2], key_shape[0]
+    if len(shape) != 3 or any(have not in allowed for have, allowed in
+                              zip(shape, ((1, n_q), (n_k,), (1, batch)), strict=True)):
+        raise ValueError(f"mask must be (1 or {n_q}, {n_k}, 1 or {batch}), that is (i, j, b), "
+                         f"got {tuple(shape)}"
+                         + {(batch, n_q, n_k): "; the batch comes last here",
+                            (n_q, n_k): "; one for all examples is mask[:, :, None]",
+                            }.get(tuple(shape), ""))
+    return mask
 
 
 def corner(n_q, n_k, align):
@@ -162,6 +215,26 @@ def lengths(lengths, n_k):
         raise ValueError(f"lengths must be (b,) integers in 0 .. n_k={n_k}, got "
                          f"{lengths.tolist()}")
     return lengths
+
+
+def valid_lens(valid_lens, X):
+    """Raise unless ``valid_lens`` are integers, (b,) or (b, i), for the scores X, (b, i, j).
+
+    The values, 0 .. n_k, are checked where they are known: not while TensorFlow traces a function.
+    Raises TypeError for a dtype that is not integer, ValueError for another shape or value.
+    """
+    name, shape, scores = dtype_name(valid_lens), tuple(np.shape(valid_lens)), tuple(X.shape)
+    if "int" not in name:
+        raise TypeError(f"valid_lens must be integers, how many keys each may attend to, got {name}"
+                        + ("; lengths of a mask: keep.sum(axis=-1)" if "bool" in name else ""))
+    if len(shape) not in (1, 2) or any(have != want for have, want in zip(
+            shape, scores, strict=False) if None not in (have, want)):
+        raise ValueError(f"valid_lens {shape} does not fit scores {scores}: one length for each "
+                         f"example, {scores[:1]}, or for each query, {scores[:2]}")
+    if not hasattr(valid_lens, "graph") and scores[-1] is not None:
+        values = to_numpy(valid_lens)
+        if (values < 0).any() or (values > scores[-1]).any():
+            raise ValueError(f"valid_lens must be in 0 .. n_k={scores[-1]}, got {values.tolist()}")
 
 
 def check_shapes(pattern, *arrays):

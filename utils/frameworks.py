@@ -1,6 +1,10 @@
-"""TensorFlow, imported without the lines it writes to the terminal."""
+"""TensorFlow, imported without the lines it writes to the terminal, and ONNX for its one page."""
 
+import contextlib
 import os
+from importlib.util import find_spec
+
+from utils import setup
 
 
 def tensorflow():
@@ -21,3 +25,36 @@ def tensorflow():
         os.close(saved)
         os.close(null)
     return tf
+
+
+@contextlib.contextmanager
+def keras_dtype(dtype):
+    """Have Keras make layers in this dtype, such as "float64", as long as the block lasts.
+
+    ``set_floatx`` alone is heard only by whoever makes the first layer of a process.
+    """
+    config = tensorflow().keras.config
+    floatx, policy = config.floatx(), config.dtype_policy()
+    config.set_floatx(dtype)
+    config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        config.set_floatx(floatx)
+        config.set_dtype_policy(policy)
+
+
+def onnx():
+    """Import ONNX with its reference evaluator and return it; on Colab, install it first.
+
+    A single page needs it, so it is not among the packages that every setup cell asks for. Raises
+    ImportError, with the command that installs it, when it is missing elsewhere.
+    """
+    package = "onnx==1.23.2"
+    if find_spec("onnx") is None and setup.on_colab():
+        setup.install([package], filter(None, map(setup.installed, setup.FLOORS)))
+    try:
+        import onnx.reference
+    except ImportError as error:
+        raise ImportError(f"ONNX is missing: pip install {package}") from error
+    return onnx

@@ -8,6 +8,26 @@ program in ``utils`` takes such an array, or a bool tensor of its own framework.
 import numpy as np
 
 from utils import checks
+from utils.conventions import (  # noqa: F401 - one place to find them all
+    from_additive,
+    from_drop,
+    from_keras,
+    from_key_padding,
+    from_onnx,
+    from_sdpa,
+    from_sequence_first,
+    from_torch_mha,
+    from_valid_lens,
+    to_additive,
+    to_drop,
+    to_keras,
+    to_key_padding,
+    to_onnx,
+    to_sdpa,
+    to_sequence_first,
+    to_torch_mha,
+    to_valid_lens,
+)
 
 
 def offsets(n_q, n_k=None, align=None):
@@ -71,72 +91,3 @@ def band(positions, n_k, left=None, right=None):
 def decoder(lengths, n):
     """Return keep (b, 1, i, j) of a decoder: causal, and no padding among the keys."""
     return causal(n) & padding(lengths, n)
-
-
-def to_additive(keep, dtype=np.float32):
-    """Return a float array to *add* to the scores: 0 where keep is True, -inf where it is False.
-
-    Raises TypeError for a mask that is not bool: one that is additive already would be inverted.
-    """
-    return np.where(checks.to_numpy(checks.boolean(keep)), 0.0, -np.inf).astype(dtype)
-
-
-def from_additive(mask):
-    """Return keep from an additive mask of 0 and -inf. Raises ValueError for any other value."""
-    mask = np.asarray(mask)
-    keep = mask == 0
-    if not (keep | np.isneginf(mask)).all():
-        raise ValueError("an additive mask has only 0 (may attend) and -inf (may not); this one "
-                         "also has other numbers, so it is a bias, not a mask")
-    return keep
-
-
-def to_sdpa(keep):
-    """Return ``attn_mask`` for ``F.scaled_dot_product_attention``: a bool tensor, True = attend."""
-    import torch
-    return torch.as_tensor(checks.boolean(keep))
-
-
-def from_sdpa(attn_mask):
-    """Return keep from a bool ``attn_mask`` of ``F.scaled_dot_product_attention``."""
-    return checks.to_numpy(checks.boolean(attn_mask))
-
-
-def to_torch_mha(keep, n_heads):
-    """Return ``attn_mask`` for ``nn.MultiheadAttention``: bool (b * h, i, j), **True = drop**.
-
-    ``keep`` must have all four axes (b, h or 1, i, j) or only (i, j), which stays (i, j). Raises
-    ValueError for any other number of axes.
-    """
-    import torch
-    drop = ~checks.to_numpy(checks.boolean(keep))
-    if drop.ndim not in (2, 4):
-        raise ValueError(f"keep must be (b, h, i, j), (b, 1, i, j) or (i, j), got {drop.shape}")
-    if drop.ndim == 4:
-        batch, _, n_q, n_k = drop.shape
-        drop = np.broadcast_to(drop, (batch, n_heads, n_q, n_k)).reshape(-1, n_q, n_k)
-    return torch.as_tensor(drop.copy())  # writable, as PyTorch wants it
-
-
-def from_torch_mha(attn_mask, n_heads):
-    """Return keep, (b, h, i, j) or (i, j), from a bool ``attn_mask`` of nn.MultiheadAttention."""
-    keep = ~checks.to_numpy(checks.boolean(attn_mask))
-    return keep.reshape(-1, n_heads, *keep.shape[-2:]) if keep.ndim == 3 else keep
-
-
-def to_keras(keep, batch, n_q):
-    """Return ``attention_mask`` for Keras: bool (b, i, j), True = attend, one for all heads.
-
-    Raises ValueError when keep differs between heads, which that argument cannot say.
-    """
-    keep = checks.to_numpy(checks.boolean(keep))
-    if keep.ndim == 4:
-        if (keep != keep[:, :1]).any():
-            raise ValueError(f"keep {keep.shape} differs between heads; Keras takes one for all")
-        keep = keep[:, 0]
-    return np.broadcast_to(keep, (batch, n_q, keep.shape[-1]))
-
-
-def from_keras(attention_mask):
-    """Return keep (b, 1, i, j) from a Keras ``attention_mask`` (b, i, j)."""
-    return checks.to_numpy(checks.boolean(attention_mask))[:, None]

@@ -52,6 +52,15 @@ def attention(q, k, v, keep=None):
     return masked_softmax(scores, keep) @ v
 
 
+def additive_attention(q, k, v, W_q, W_k, w_v, keep=None):
+    """Return softmax(additive scores) v, (…, i, d_q), (…, j, d_k), (…, j, d_v) -> (…, i, d_v).
+
+    The weights are those of ``additive_scores``; ``keep`` and errors as in ``attention``.
+    """
+    keep = checks.keep(keep, q @ W_q, k @ W_k)
+    return masked_softmax(additive_scores(q, k, W_q, W_k, w_v), keep) @ v
+
+
 def linear(x, w, b):
     """Return x w + b, (…, m, in), (in, out), (out,) -> (…, m, out)."""
     return x @ w + b

@@ -1,7 +1,8 @@
 """Attention in PyTorch: the taught programs and the fast path.
 
 ``attention`` and ``masked_softmax`` are taught in chapter `masks`, ``attention_per_head`` in
-`per_head_loops`, the rest in `view_and_transpose`.
+`per_head_loops`, ``additive_attention``, in TensorFlow, in `transpose_qkv`, the rest in
+`view_and_transpose`.
 """
 
 import math
@@ -35,6 +36,20 @@ def attention(q, k, v, keep=None):
     """
     keep = checks.keep(keep, q, k)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (…, i, j)
+    weights = masked_softmax(scores, keep)
+    return weights @ v, weights
+
+
+def additive_attention(q, k, v, W_q, W_k, w_v, keep=None):
+    """Return (context, weights) with the scores w_v · tanh(q W_q + k W_k).
+
+    (…, i, d_q), (…, j, d_k), (…, j, d_v) -> (…, i, d_v), (…, i, j). ``W_q`` (d_q, hidden), ``W_k``
+    (d_k, hidden), ``w_v`` (hidden,); ``keep`` and errors as in ``attention``. Source:
+    https://arxiv.org/abs/1409.0473, appendix A.1.2.
+    """
+    q, k = q @ W_q, k @ W_k  # (…, i, hidden), (…, j, hidden)
+    keep = checks.keep(keep, q, k)
+    scores = torch.tanh(q[..., :, None, :] + k[..., None, :, :]) @ w_v  # (…, i, j)
     weights = masked_softmax(scores, keep)
     return weights @ v, weights
 

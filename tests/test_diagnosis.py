@@ -1,0 +1,88 @@
+"""The search finds the smallest sets that explain, and the constants are read exactly."""
+
+import numpy as np
+import pytest
+
+from utils import diagnosis, estimates, faulty, sizes
+from utils.diagnosis import Switch
+from utils.faulty import BATCH, HEADS, KEYS, QUERIES, Band, Hiding
+
+A, B, C, D = (Switch(name, {name: 1}) for name in "abcd")
+OTHER_A = Switch("a", {"a": 2})
+Q, K, V = sizes.qkv(3)
+PRODUCTS = Q @ K.swapaxes(-1, -2)
+KEEP = np.random.default_rng(1).random(PRODUCTS.shape) < 0.6
+KEEP[..., 0] = True
+EVERYWHERE = np.ones(PRODUCTS.shape, dtype=bool)
+
+
+def weights(keep=None, **settings):
+    return faulty.attention(Q, K, V, keep, **settings)[1]
+
+
+@pytest.mark.parametrize(("wanted", "found"), [
+    ([{}], [()]), ([{"b": 1}], [(B,)]), ([{"a": 1}, {"c": 1}], [(A,), (C,)]),
+    ([{"a": 2, "d": 1}, {"a": 1, "b": 1, "c": 1}], [(D, OTHER_A)]),
+    ([{"a": 1, "b": 1, "c": 1}], [(A, B, C)]), ([{"a": 1, "b": 1, "c": 1, "d": 1}], [])])
+def test_the_smallest_sets_are_found(wanted, found):
+    assert diagnosis.search([A, B, C, D, OTHER_A], lambda s: s in wanted) == found
+
+
+def test_the_search_ends_in_time():
+    switches = [Switch(str(n), {str(n): 1}) for n in range(60)]
+    asked = []
+    assert diagnosis.search(switches, asked.append, seconds=0) == []
+    assert len(asked) == 61  # none and single ones are always asked
+
+
+def test_two_values_of_one_setting_do_not_go_together():
+    assert diagnosis.together((A, B)) == {"a": 1, "b": 1}
+    assert diagnosis.together((A, OTHER_A)) is None
+    assert diagnosis.together(()) == {}
+
+
+@pytest.mark.parametrize(("got", "expected", "gap", "defined_only"), [
+    ([1.0, 2.5], [1.0, 2.0], 0.25, 0.25), ([0.1], [0.3], 0.2, 0.2),
+    ([np.nan], [1.0], np.inf, np.inf),
+    ([1.0], [np.nan], np.inf, 0.0), ([np.nan], [np.nan], 0.0, 0.0), ([np.inf], [np.inf], 0.0, 0.0)])
+def test_the_gap_is_relative_above_one_and_infinite_for_one_nan(got, expected, gap, defined_only):
+    got, expected = np.array(got), np.array(expected)
+    assert diagnosis.gap(got, expected) == pytest.approx(gap)
+    assert diagnosis.gap(got, expected, defined_only=True) == pytest.approx(defined_only)
+
+
+@pytest.mark.parametrize("axes", [(KEYS,), (QUERIES,), (HEADS,), (HEADS, KEYS), (BATCH,)])
+def test_the_scale_is_read_off_the_weights(axes):
+    found = estimates.scales(weights(axes=axes, scale=0.3), PRODUCTS, np.True_)
+    assert found[axes] == pytest.approx(0.3, abs=1e-12)
+    assert set(found) <= {axes, (KEYS,), (HEADS,)}  # over both is linear over each
+
+
+def test_no_scale_is_read_off_weights_of_another_kind():
+    assert estimates.scales(np.maximum(PRODUCTS, 0), PRODUCTS, np.True_) == {}
+
+
+def test_the_scale_can_be_read_where_nothing_is_hidden():
+    soft = weights(KEEP, hiding=Hiding("fill", value=-1.0))
+    assert estimates.scales(soft, PRODUCTS, np.True_) == {}
+    assert estimates.scales(soft, PRODUCTS, KEEP)[KEYS,] == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize("how", ["fill", "add"])
+def test_a_sentinel_is_read_off_the_weights(how):
+    soft = weights(KEEP, hiding=Hiding(how, value=-7.0))
+    found = estimates.hidden(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5)
+    assert (found.how, found.value) == (how, pytest.approx(-7, abs=1e-10))
+
+
+def test_what_is_hidden_altogether_has_no_sentinel():
+    assert estimates.hidden(weights(KEEP), PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None
+    half = weights(KEEP, hiding=Hiding("fill", value=-7.0)) * (KEEP | (PRODUCTS > 0))
+    assert estimates.hidden(half, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None
+    assert estimates.hidden(half, PRODUCTS, KEEP, KEEP | (PRODUCTS > 0), (KEYS,), 0.5) is not None
+
+
+@pytest.mark.parametrize("corner", ["top_left", "bottom_right"])
+@pytest.mark.parametrize("band", [Band(2, 1), Band(1, 0), Band(None, 1), Band(None, None)])
+def test_the_reach_is_read_off_the_weights(band, corner):
+    assert estimates.reach(weights(band=band, corner=corner), corner) == band

@@ -1,0 +1,247 @@
+"""The doctor names what is wrong with a program, and calls no healthy one sick."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from exact import raises
+
+from utils import doctor, faults, faulty, reference, torch_attention
+from utils.faulty import Band, Hiding
+from utils.kernel_cases import Form
+from utils.kernel_switches import Options, Switch, switches
+
+
+def sick(settings, form=Form(), options=Options()):  # noqa: B008
+    """Return a kernel with these settings that takes only sizes of this form."""
+    def program(q, k, v, keep):
+        if (form.square and q.shape[2] != k.shape[2]) or (
+                form.equal_features and q.shape[3] != v.shape[3]):
+            raise ValueError("sizes")
+        return faulty.attention(q, k, v, keep, **(options.settings() | settings))[0]
+    return program
+
+
+KINDS = {"general": (Form(), False), "grouped": (Form(grouped=True), False),
+         "one width, one length": (Form(True, True), False), "causal": (Form(True), True),
+         "top left": (Form(), "top_left"), "bottom right": (Form(), "bottom_right")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_single_switch_is_named_up_to_its_class(kind):
+    form, causal = KINDS[kind]
+    options = Options(bool(causal), causal if isinstance(causal, str) else "top_left",
+                      causal is True, form.grouped)
+    part = "causal" if causal else "keep"
+    constants = [Switch("constant scale", {"scale": 0.3}),
+                 Switch("constant scale", {"scale": 0.5}),  # right for d = 4
+                 Switch("sentinel wins", {"hiding": Hiding("fill", "keep", -2.0)}),
+                 Switch("sentinel wins", {"hiding": Hiding("fill", part, -30.0)}),
+                 Switch("sentinel wins", {"hiding": Hiding("add", "both", -3.0, True)}),
+                 Switch("window", {"band": Band(2, 0 if causal else 1)})]
+    for switch in [*switches(form, options), *constants]:
+        report = doctor.examine(sick(switch.settings, form, options), causal=causal,
+                                grouped=form.grouped)
+        assert (report.verdict, (switch.fault,) in report.names) == ("sick", True), switch
+        assert {len(names) for names in report.names} == {1}, switch
+
+
+@pytest.mark.parametrize(("settings", "names"), [
+    ({"scale": "none", "hiding": Hiding("invert")}, {"no scale", "mask inverted"}),
+    ({"scale": 0.3, "axes": (faulty.HEADS,)}, {"constant scale", "softmax over heads"}),
+    ({"scale": "twice", "hiding": Hiding("fill", value=-1.0)}, {"scaled twice", "sentinel wins"}),
+    ({"scale": "none", "hiding": Hiding("ignore"), "axes": (faulty.HEADS, faulty.KEYS)},
+     {"no scale", "mask ignored", "softmax over heads and keys"})], ids=lambda x: str(len(x)))
+def test_faults_are_found_together(settings, names):
+    assert [set(some) for some in doctor.examine(sick(settings)).names] == [names]
+
+
+def test_programs_that_no_question_tells_apart_are_one_class():
+    report = doctor.examine(sick({"axes": (faulty.QUERIES,), "hiding": Hiding("invert", "both")},
+                                 options=Options(True)), causal="top_left")
+    assert report.names == [("softmax over queries", "mask inverted")]
+    report = doctor.examine(lambda q, k, v, keep: (q @ k.swapaxes(-1, -2)) @ v * np.nan)
+    assert (report.verdict, report.names) == ("sick", [])
+
+
+# --- healthy ones
+
+def plain_torch(q, k, v, keep):
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    if keep is not None:
+        scores = scores.masked_fill(~keep, -1e9)
+    return torch.softmax(scores, dim=-1) @ v
+
+
+def in_float32(q, k, v, keep):
+    return plain_torch(q.float(), k.float(), v.float(), keep).double()
+
+
+def only_float32(q, k, v, keep):
+    if q.dtype != torch.float32:
+        raise TypeError("expected float32")
+    return plain_torch(q, k, v, keep)
+
+
+HEALTHY = {"reference": (reference.attention, ()), "torch": (torch_attention.attention, ()),
+           "fused": (F.scaled_dot_product_attention, ()), "plain": (plain_torch, ("average",)),
+           "only float32": (only_float32, ("average",)),
+           "in float32": (in_float32, ("average", "float64"))}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_kernel_is_called_healthy_or_noted(name):
+    program, words = HEALTHY[name]
+    report = doctor.examine(program)
+    assert (report.verdict, report.names) == ("note" if words else "healthy", [])
+    assert len(report.notes) == len(words)
+    assert all(word in note for word, note in zip(words, report.notes, strict=True))
+
+
+def test_a_choice_is_a_fault_where_another_was_asked_for():
+    report = doctor.examine(plain_torch, empty_rows="zeros")
+    assert report.verdict == "sick"
+    assert report.findings == ["A query without keys gets the average of all values; zeros was "
+                               "asked for."]
+    assert doctor.examine(plain_torch, empty_rows="average").verdict == "healthy"
+
+
+# --- what is no answer
+
+def writes(q, k, v, keep):
+    q /= 2
+    return reference.attention(2 * q, k, v, keep)
+
+
+@pytest.mark.parametrize(("program", "verdict", "words"), [
+    (lambda q, k, v: q, "could not examine", "It raises TypeError: "),
+    (lambda q, k, v, keep: None, "sick", "It returns None instead of an array."),
+    (lambda q, k, v, keep: q[..., :1], "sick",
+     "It returns shape (2, 3, 5, 1) where the context is (2, 3, 5, 6)."),
+    (lambda q, k, v, keep: np.zeros((2, 3, 5, 6), int), "sick",
+     "It returns int64 instead of floating-point numbers."),
+    (lambda q, k, v, keep: reference.attention(q, k, v, keep)[0] * np.nan, "sick", "NaN"),
+    (writes, "sick", "It writes into its input: q.")], ids=range(6))
+def test_what_is_no_answer_is_one_sentence(program, verdict, words):
+    report = doctor.examine(program)
+    assert (report.verdict, report.names) == (verdict, [])
+    assert words in str(report)
+    assert "Traceback" not in str(report)
+
+
+def test_masks_that_it_refuses_are_noted():
+    def program(q, k, v, keep):
+        if keep is not None and np.ndim(keep) == 2:
+            raise ValueError("four axes, please")
+        return reference.attention(q, k, v, keep)
+    report = doctor.examine(program)
+    assert report.verdict == "note"
+    assert report.notes == ["With one mask for all it raises ValueError: four axes, please."]
+
+
+def test_a_program_that_refuses_every_mask_is_not_examined():
+    def program(q, k, v, keep):
+        if keep is not None:
+            raise ValueError(f"what is {keep}?")
+        return reference.attention(q, k, v)[0]
+    report = doctor.examine(program)
+    assert (report.verdict, report.headline) == ("could not examine", "It takes no mask.")
+    assert len(report.notes) == 1
+
+
+def test_sizes_that_it_does_not_take_are_noted():
+    report = doctor.examine(sick({}, Form(True, True)))
+    assert (report.verdict, report.notes) == (
+        "note", ["It was asked with n_q == n_k and d_v == d only: other sizes it does not take."])
+
+
+# --- chance
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_dropout_in_eval_is_named(p):
+    torch.manual_seed(0)
+    report = doctor.examine(lambda q, k, v, keep: F.scaled_dot_product_attention(
+        q, k, v, keep, dropout_p=p))
+    assert report.names == [("dropout in eval",)]
+
+
+def test_dropout_that_does_not_rescale_is_named_with_what_else_is_wrong():
+    rng = np.random.default_rng(0)
+
+    def program(q, k, v, keep):
+        weights = faulty.attention(q, k, v, keep, scale="none", axes=(faulty.QUERIES,))[1]
+        return (weights * (rng.random(weights.shape) > 0.25)) @ v / 0.75
+    assert doctor.examine(program).names == [
+        ("dropout in eval", "no scale", "softmax over queries")]
+
+
+def test_other_chance_is_not_called_dropout():
+    rng = np.random.default_rng(0)
+    report = doctor.examine(lambda q, k, v, keep: reference.attention(q, k, v, keep)[0]
+                            + rng.standard_normal(v.shape[3]))
+    assert (report.verdict, report.names) == ("sick", [])
+    assert "The same question is answered differently each time." in report.findings
+
+
+def test_what_no_fault_explains_is_probed():
+    report = doctor.examine(lambda q, k, v, keep: reference.attention(q, k, v, keep)[0] + v.mean())
+    assert report.findings[0].startswith("It differs from the reference in 12 of 12 cases")
+    assert any(sentence.startswith("batch independence: ") for sentence in report.findings)
+    assert "determinism, " in report.findings[-1]
+    assert "batch independence" not in report.findings[-1]
+    causal = doctor.examine(lambda q, k, v, keep: 2 * faulty.attention(
+        q, k, v, keep, band=Band(None, 0))[0], causal=True)
+    assert "causality" in causal.findings[-1]
+    assert "hearing" in causal.findings[-1]
+
+
+# --- the report
+
+def test_the_report_says_what_where_and_how_sure():
+    report = doctor.examine(sick({"scale": 0.3}))
+    assert str(report).splitlines() == [
+        "program: sick. It equals attention with: constant scale.",
+        "  constant scale: The scores are multiplied by the same number whatever d is; it should "
+        "be 1/√d. Here: the scale is 0.3.",
+        "    Look at the line that divides the scores → chapter scaled_dot_product",
+        f"  12 of 12 cases agree, float64, {report.evidence.rpartition(', ')[2]}"]
+    assert float(report.evidence.rpartition(" ")[2].strip(".")) < 1e-13
+
+
+def test_the_report_is_html_without_script_and_escaped():
+    report = doctor.examine(lambda q, k, v, keep: q)
+    page = report._repr_html_()
+    assert "&lt;lambda&gt;: sick" in page
+    assert "<lambda>" not in page
+    assert "<script" not in page
+
+
+def test_the_report_is_data():
+    report = doctor.examine(sick({"scale": "none"}))
+    data = json.loads(json.dumps(report.to_dict()))
+    assert data["names"] == [["no scale"]]
+    assert data["verdict"] == "sick"
+    assert data["level"] == "kernel"
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"level": "model"}, "level must be one of kernel, layer, decoding, got 'model'"),
+    ({"causal": "left"}, "causal must be one of False, True, top_left, bottom_right, got 'left'"),
+    ({"empty_rows": "ones"},
+     "empty_rows must be one of None, zeros, nan, average, unmasked, got 'ones'")])
+def test_options_that_do_not_exist_are_refused(options, message):
+    with raises(ValueError, message):
+        doctor.examine(reference.attention, **options)
+
+
+def test_every_fault_says_what_where_and_which_chapter_teaches_it():
+    pages = Path(doctor.__file__).parents[1] / "chapters"
+    for name, fault in faults.FAULTS.items():
+        assert name == fault.name
+        assert fault.sentence.endswith(".")
+        assert fault.look
+        assert [*pages.glob(f"*/{fault.chapter}.ipynb")], name
+        assert fault.case.startswith("https://") or not fault.case

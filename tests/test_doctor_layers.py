@@ -1,0 +1,159 @@
+"""The doctor examines layers: their own faults, and those of the kernel inside."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from utils import (
+    doctor,
+    faulty_layer,
+    kernel_cases,
+    layer_cases,
+    layer_level,
+    layer_switches,
+    programs,
+    reference,
+    sizes,
+)
+from utils.diagnosis import Switch
+from utils.faulty import Band, Hiding
+from utils.kernel_switches import Options
+from utils.layer_cases import Form
+
+
+def sick(settings, form, options):
+    """Return a layer with these settings that takes only sizes of this form."""
+    def program(x, memory, weights, n_heads, keep):
+        if form.equal_widths and x.shape[2] != weights["W_o"].shape[1]:
+            raise ValueError("widths")
+        if form.square and x.shape[1] != memory.shape[1]:
+            raise ValueError("lengths")
+        norm = {"norm": -1} if form.pre_norm else {}
+        return faulty_layer.layer(x, memory, weights, n_heads, keep,
+                                  **(options.settings() | norm | settings))
+    return program
+
+
+KINDS = {"cross": (Form(), False), "one width": (Form(True), False),
+         "self": (Form(True, True, True), False), "causal": (Form(True, True, True), True),
+         "lengths": (Form(masks="padding"), False),
+         "no mask, norm": (Form(square=True, masks="none", pre_norm=True), True)}
+
+
+def examine(program, form, causal):
+    return doctor.examine(program, "layer", causal=causal, self_attention=form.self_attention,
+                          masks=form.masks, pre_norm=form.pre_norm, framework="numpy")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_single_switch_is_named_up_to_its_class(kind):
+    form, causal = KINDS[kind]
+    options = Options(bool(causal), square=causal)
+    tried = layer_switches.switches(form, options)
+    if not form.pre_norm:
+        tried += [Switch("constant scale", {"scale": 0.3}),
+                  Switch("sentinel wins", {"hiding": Hiding("fill", "both", -2.0)})]
+        tried += [Switch("window", {"band": Band(2, 0)})] * causal
+    for switch in tried:
+        report = examine(sick(switch.settings, form, options), form, causal)
+        assert (report.verdict, (switch.fault,) in report.names) == ("sick", True), switch
+
+
+def test_faults_that_need_a_norm_or_equal_lengths_are_tried_where_they_can_be():
+    def names(*form):
+        return {switch.fault for switch in layer_switches.switches(Form(*form), Options())}
+    assert "LayerNorm over time" in names(False, False, False, "any", True)
+    assert "LayerNorm over time" not in names()
+    assert "batch and sequence swapped" in names(False, True)
+    assert "batch and sequence swapped" not in names()
+    assert {"mask ignored", "padding leak"}.isdisjoint(names(False, False, False, "none"))
+
+
+def test_what_the_reader_has_said_is_no_limit():
+    told = Form(equal_widths=True)
+    layer = layer_level.Layer(Form(True, True), Options(), None, told)
+    assert layer.limits() == "n_q == n_k"
+    assert layer_level.Layer(told, Options(), None, Form()).limits() == "d_in == d_model == d_out"
+
+
+def test_the_kernel_inside_has_one_width_and_the_last_cases_another_size():
+    assert Form().kernel() == kernel_cases.Form(False, True)
+    assert Form(self_attention=True).kernel().square
+    assert {case.args[3] for case in layer_cases.search(Form())} == {3, 2}
+    assert {case.args[3] for case in layer_cases.confirm(Form())} == {5}
+
+
+def test_what_no_fault_explains_is_probed_and_the_last_cases_are_others():
+    def layer(x, memory, weights, n_heads, keep):
+        return reference.multi_head_attention(x, memory, weights, n_heads, keep)[0] + x.mean()
+    findings = doctor.examine(layer, "layer").findings
+    assert any(sentence.startswith("batch independence: ") for sentence in findings)
+    assert "weights used" in findings[-1]
+    kind = layer_level.Layer(Form(), Options(), None, Form())
+    assert {case.args[3] for case in kind.others()} == {5}
+
+
+def test_two_faults_are_found_together():
+    settings = {"merge": False, "scale": "none"}
+    report = doctor.examine(sick(settings, Form(), Options()), "layer", framework="numpy")
+    assert report.names == [("merge without transpose", "no scale")]
+
+
+@pytest.mark.parametrize("name", ["per_head", "view", "packed", "loops"])
+def test_the_courses_layers_are_healthy(name):
+    program = getattr(programs, name)
+
+    def layer(x, memory, weights, n_heads, keep):
+        full = (len(x), 1, x.shape[1], memory.shape[1])
+        keep = np.broadcast_to(True if keep is None else keep, full).copy()
+        keep = torch.as_tensor(keep) if isinstance(x, torch.Tensor) else keep
+        return program(x, memory, weights, n_heads, keep)
+    framework = "numpy" if name in ("packed", "loops") else "torch"
+    report = doctor.examine(layer, "layer", masks="padding", framework=framework)
+    assert report.verdict in ("healthy", "note")
+
+
+def test_a_layer_with_dropout_in_eval_is_told_so():
+    def layer(x, memory, weights, n_heads, keep):
+        q, k, v = (reference_split(side @ weights[f"W_{n}"] + weights[f"b_{n}"], n_heads)
+                   for side, n in ((x, "q"), (memory, "k"), (memory, "v")))
+        context = F.scaled_dot_product_attention(q, k, v, keep, dropout_p=0.3)
+        context = F.dropout(context, 0.2)
+        return context.transpose(1, 2).flatten(2) @ weights["W_o"]
+
+    def reference_split(x, n_heads):
+        return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+    report = doctor.examine(layer, "layer")
+    assert report.names == [("dropout in eval", "missing bias")]
+    assert torch.nn.functional.dropout(torch.ones(99)).min() == 0  # as it was before
+
+
+def test_what_is_no_out_is_one_sentence():
+    report = doctor.examine(lambda x, memory, weights, n_heads, keep: x[:, :, :3], "layer")
+    assert (report.verdict, report.headline) == (
+        "sick", "It returns shape (2, 5, 3) where out is (2, 5, 13).")
+
+
+def test_a_layer_that_writes_into_its_weights_is_told_so():
+    def layer(x, memory, weights, n_heads, keep):
+        weights["W_q"] *= 2
+        out = reference.multi_head_attention(
+            x, memory, weights | {"W_q": weights["W_q"] / 2}, n_heads, keep)[0]
+        return out
+    assert doctor.examine(layer, "layer").findings == ["It writes into its input: the weights."]
+
+
+def test_a_layer_can_be_asked_as_a_kernel():
+    q, k, v = sizes.qkv(d_head=2, d_v=2)
+    for form in (Form(), Form(self_attention=True)):
+        q, k, v = sizes.qkv(d_head=2, d_v=2, n_q=7 if form.self_attention else 5)
+        kernel = layer_cases.as_kernel(
+            lambda *args: doctor_answer(reference.multi_head_attention(*args)[0]), form)
+        want = reference.attention(q, k, v, scale=6 ** -0.5)[0]
+        assert np.abs(kernel(q, k, v, None).out - want).max() < 1e-14
+
+
+def doctor_answer(out):
+    from utils.subjects import Answer
+    return Answer(out, None, "float64")

@@ -1,0 +1,77 @@
+"""The doctor: what is wrong with an attention program, by name.
+
+    print(doctor.examine(my_attention))
+
+A program is asked small random questions; its answers are compared with ``utils.reference`` and,
+where they differ, with ``utils.faulty`` under every fault, pair and triple of faults by name.
+"""
+
+from utils import decoding_level, kernel_level, layer_level, slots, verdict
+from utils.exam import EMPTY, Exam, settle
+from utils.kernel_switches import Options
+from utils.layer_cases import Form
+from utils.modules import of_module
+from utils.report import Report
+
+CORNERS = (False, True, "top_left", "bottom_right")
+
+
+def examine(program, level="kernel", *, causal=False, empty_rows=None, framework=None, **more):
+    """Return the Report on a program.
+
+    ``level``: "kernel", ``(q, k, v, keep) -> context or (context, weights)`` on (b, h, i, d),
+    (b, h, j, d), (b, h, j, d_v), or "layer", ``(x, memory, weights, n_heads, keep) -> out`` with
+    the weight set of ``sizes.weights``; in NumPy, PyTorch or TensorFlow. keep is None or bool, True
+    = may attend. ``causal``: True when it applies a causal mask by itself, for n_q == n_k, or
+    "top_left" or "bottom_right" when also for others. ``empty_rows``: what a query without keys
+    must get, "zeros", "nan", "average" or "unmasked"; None leaves the choice to the program.
+
+    A kernel: ``grouped``, k and v may have fewer heads. A layer: ``self_attention``, memory is x;
+    ``masks``, those that it takes: "any", "heads alike", "padding" (b, 1, 1, j) or "none";
+    ``pre_norm``, a LayerNorm comes first.
+
+    A torch module or Keras layer: ``n_heads``, and ``call(module, x, memory, keep) -> out``, by
+    default ``module(x, memory, keep)``, without memory in self-attention. ``program`` may also be a
+    class or function ``build(d_model, n_heads)``, a function only with ``call``. ``roles``, {"q":
+    name, …} of its parts, and ``packed``, the part that holds [q | k | v], are guessed where
+    neither is given.
+
+    Decoding, level "decoding": ``(q, k, v, cache) -> (context, cache)``, new positions only; cache
+    is None at first. Raises ValueError for other options.
+    """
+    for what, value, allowed in (("level", level, LEVELS), ("causal", causal, CORNERS),
+                                 ("empty_rows", empty_rows, (None, *EMPTY))):
+        if value not in allowed:
+            raise ValueError(f"{what} must be one of {', '.join(map(str, allowed))}, got {value!r}")
+    options = Options(bool(causal), causal if isinstance(causal, str) else "top_left",
+                      causal is True, more.pop("grouped", False))
+    name = getattr(program, "__name__", type(program).__name__)
+    program, kinds = LEVELS[level](program, options, **more)
+    subject, kind, problem = settle(program, kinds, getattr(program, "framework", framework))
+    if subject is None:
+        unasked = problem.startswith("raises")
+        return Report(name, level, "could not examine" if unasked else "sick", f"It {problem}.")
+    exam = Exam(subject, kind)
+    return verdict.written(name, level, exam, exam.diagnose(), empty_rows)
+
+
+def _kernels(program, options):
+    return program, kernel_level.levels(options)
+
+
+def _layers(program, options, self_attention=False, masks="any", pre_norm=False, **module):
+    form = Form(square=options.square or self_attention, self_attention=self_attention,
+                masks=masks, pre_norm=pre_norm)
+    heads = None
+    if module or isinstance(program, type) or slots.framework(program):
+        program, heads = of_module(program, self_attention=self_attention, **module)
+        form = form._replace(equal_widths=True, unbiased=program.unbiased)
+    return program, layer_level.levels(form, options, heads)
+
+
+def _decoders(program, options):
+    options = options._replace(causal=True, corner="bottom_right", square=True)
+    return decoding_level.Decoder(program), decoding_level.levels(options)
+
+
+LEVELS = {"kernel": _kernels, "layer": _layers, "decoding": _decoders}

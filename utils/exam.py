@@ -1,0 +1,130 @@
+"""The examination of a program: its answers, and the faulty programs that give the same.
+
+What is asked, and what the faulty programs are, is told by a *level*, such as
+``kernel_level.Kernel``: it has ``cases()``, ``others()``, ``trouble(answer, args)``,
+``expected(args, settings, empty)``, ``switches(ask)``, ``steady(subject)`` and ``largest``.
+"""
+
+import numpy as np
+
+from utils import checks, diagnosis, subjects
+from utils.faulty import KEYS
+
+EMPTY = ("zeros", "nan", "average", "unmasked")
+
+
+def settle(program, levels, framework=None):
+    """Return (subject, level, problem): how the program can be asked, or the words for why not.
+
+    ``levels`` from the most general down, frameworks and dtypes in the order of
+    ``subjects.trials``; of these, one that takes masks, too, if there is any.
+    """
+    problem = ""
+    for level in levels:
+        unmasked, *masked = (case.args for case in level.cases()[:3])
+        able = []
+        for subject in subjects.trials(program, framework):
+            wrong = level.trouble(subject(*unmasked), unmasked)
+            if not wrong and not any(level.trouble(subject(*args), args) for args in masked):
+                return subject, level, ""
+            able += [subject] * (not wrong)
+            problem = problem or wrong
+        if able:
+            return able[0], level, ""
+    return None, None, problem
+
+
+class Exam:
+    """What a program answered to all cases of its level, and which settings explain that."""
+
+    def __init__(self, subject, level):
+        self.subject, self.level, self.ask = subject, level, subject
+        cases = level.cases()
+        self.random = not _same(subject, cases[min(1, len(cases) - 1)].args)
+        if self.random:
+            self.ask = level.steady(subject)
+        self.asked = [(case, self.ask(*case.args)) for case in cases]
+        self.troubles = {}
+        self.answers = self._usable(self.asked)
+
+    def _usable(self, asked):
+        for case, answer in asked:
+            wrong = self.level.trouble(answer, case.args)
+            if wrong:  # of messages that differ in their numbers, one is enough
+                kind = wrong.partition(":")[0]
+                self.troubles.setdefault(kind, (wrong, []))[1].append(case.name)
+        return [pair for pair in asked if not self.level.trouble(pair[1], pair[0].args)]
+
+    def agrees(self, settings, answers=None):
+        """Return whether the faulty program answers as this one does, up to rounding.
+
+        Queries without keys are passed over, as it is a choice what they get. Where the softmax
+        does not run over the keys, most of the answers would be: one choice must fit them all.
+        """
+        over_keys = settings.get("axes", (KEYS,)) == (KEYS,)
+        return any(self._agrees(settings, self.answers if answers is None else answers, empty)
+                   for empty in ((None,) if over_keys else EMPTY))
+
+    def _agrees(self, settings, answers, empty):
+        return all(self.gap(case, answer, settings, empty) <= self._tolerance(answer)
+                   for case, answer in answers)
+
+    def gap(self, case, answer, settings, empty=None):
+        """Return the largest difference of an answer, weights included, from the faulty one's.
+
+        ``empty`` is one of EMPTY; None: what depends on it is passed over.
+        """
+        out, weights = self.level.expected(case.args, settings, empty or "nan")
+        got = diagnosis.gap(answer.out, out, empty is None)
+        if weights is not None and np.shape(answer.rest) == weights.shape:
+            got = max(got, diagnosis.gap(checks.to_numpy(answer.rest), weights, empty is None))
+        return got
+
+    def _tolerance(self, answer):
+        return max(diagnosis.TOLERANCES.get(name, 2e-5)
+                   for name in (answer.dtype, self.subject.dtype))
+
+    def diagnose(self):
+        """Return the smallest sets of Switches that reproduce all answers, confirmed on others."""
+        found = [()]
+        if not self.agrees({}):
+            switches = self.level.switches(self.ask)
+            found = diagnosis.search(switches, self.agrees, self.level.largest)
+        others = self._usable([(case, self.ask(*case.args)) for case in self.level.others()])
+        found = [some for some in found if self.agrees(diagnosis.together(some), others)]
+        self.answers += others
+        # An explanation that knows what queries without keys get is better than one that does not.
+        return [some for some in found if self.style(diagnosis.together(some))] or found
+
+    def style(self, settings):
+        """Return what a query without keys gets, one of EMPTY, or "" for something else."""
+        return next((empty for empty in EMPTY if self._agrees(settings, self.answers, empty)), "")
+
+    def differences(self):
+        """Return a sentence on where the program differs from the reference, and by how much."""
+        gaps = {case.name: self.gap(case, answer, {}) for case, answer in self.answers
+                if not self.agrees({}, [(case, answer)])}
+        right = [case.name for case, _ in self.answers if case.name not in gaps]
+        if not gaps:
+            return "Its answers differ from the reference's only by chance."
+        worst = max(gaps, key=gaps.get)
+        most = "NaN" if np.isinf(gaps[worst]) else f"by up to {gaps[worst]:.1g}"
+        return (f"It differs from the reference in {len(gaps)} of {len(self.answers)} cases, "
+                f"{most} ({worst}); " + (f"it is right with: {', '.join(right)}." if right
+                                         else "it is right in none."))
+
+    def largest(self, settings):
+        """Return the largest difference of any answer from the faulty program's."""
+        return max(self.gap(case, answer, settings) for case, answer in self.answers)
+
+    def evidence(self, settings):
+        """Return how many answers the settings explain, and how exactly."""
+        good = sum(self.agrees(settings, [pair]) for pair in self.answers)
+        return (f"{good} of {len(self.answers)} cases agree, {self.answers[0][1].dtype}, "
+                f"largest difference {self.largest(settings):.0e}.")
+
+
+def _same(subject, args):
+    """Return whether a program answers the same question twice alike."""
+    first, second = subject(*args), subject(*args)
+    return first.out is None or np.array_equal(first.out, second.out, equal_nan=True)

@@ -1,0 +1,118 @@
+"""What a kernel is asked: small random q, k, v of pairwise different sizes, and masks.
+
+A program that takes only some sizes is asked only those: ``LADDER`` goes from the general sizes to
+n_q == n_k, and to values as wide as queries.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from utils import masks, sizes
+
+SEARCH = {"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 4, "d_v": 6}
+SECOND = {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 8, "d_v": 3}
+CONFIRM = {"batch": 2, "heads": 5, "n_q": 8, "n_k": 6, "d_head": 3, "d_v": 7}
+GROUPED = {2: (4, 2), 3: (6, 2), 5: (6, 3)}  # by heads: those of q, and those of k and v
+LARGE = 30  # scores of a trained model can be as large as this many standard deviations
+
+
+class Form(NamedTuple):
+    """What sizes a program takes: n_q == n_k only, d_v == d only, fewer heads of k and v."""
+
+    square: bool = False
+    equal_features: bool = False
+    grouped: bool = False
+
+    def __str__(self):
+        limits = [text for text, on in (("n_q == n_k", self.square),
+                                        ("d_v == d", self.equal_features)) if on]
+        return " and ".join(limits)
+
+
+class Case(NamedTuple):
+    """One call: its name, and q, k, v, keep."""
+
+    name: str
+    args: tuple
+
+
+def ladder(square=False, grouped=False):
+    """Return the Forms to try in turn, the most general first."""
+    forms = [Form(s, e, grouped) for e in (False, True) for s in (False, True)]
+    return [form for form in forms if form.square or not square]
+
+
+def shape(form, which):
+    """Return the sizes, SEARCH, SECOND or CONFIRM, that a form allows."""
+    size = dict(which)
+    if form.grouped:
+        size["heads"], size["kv_heads"] = GROUPED[which["heads"]]
+    if form.square:
+        size["n_q"] = size["n_k"]
+    if form.equal_features:
+        size["d_v"] = size["d_head"]
+    return size
+
+
+def tensors(size, seed):
+    """Return (q, k, v, masks by name) of these sizes."""
+    q, k, v = sizes.qkv(seed, **size)
+    rng, full = np.random.default_rng([seed, 4]), (*q.shape[:3], k.shape[2])
+    padding = masks.padding(sizes.lengths(seed, batch=full[0], n_k=full[3]), full[3])
+    some = rng.random(full) < 0.6
+    some[..., 0] = True
+    empty = np.broadcast_to(padding, full) & (np.arange(full[2]) != 1)[:, None]
+    return q, k, v, {"no mask": None, "padding": padding, "a mask per head": some,
+                     "one mask for all": some[0, 0], "a query without keys": empty}
+
+
+def search(form, seed=0):
+    """Return the Cases that the search runs on, of two sizes: a constant may fit one by chance."""
+    q, k, v, keeps = tensors(shape(form, SEARCH), seed)
+    cases = [Case(name, (q, k, v, keep)) for name, keep in keeps.items()]
+    # Where all scores lie far below 0, a hidden score of -100 is the largest.
+    below = (-LARGE * abs(q), 3 * abs(k), v, keeps["a mask per head"])
+    cases += [Case("large scores", (LARGE * q, k, v, keeps["padding"])),
+              Case("scores far below 0", below)]
+    return cases + _some(form, SECOND, seed + 1, ("no mask", "a mask per head"))
+
+
+def confirm(form, seed=0):
+    """Return the Cases, of other sizes, that the search has not seen."""
+    return _some(form, CONFIRM, seed + 2, ("no mask", "padding", "a mask per head"))
+
+
+def _some(form, which, seed, names):
+    """Return the Cases of these sizes with these masks."""
+    q, k, v, keeps = tensors(shape(form, which), seed)
+    return [Case(f"{name}, n_q={q.shape[2]}", (q, k, v, keeps[name])) for name in names]
+
+
+def trouble(answer, args):
+    """Return what is wrong with the form of an answer, or nothing."""
+    q, _, v, _ = args
+    expected = (*q.shape[:3], v.shape[3])
+    if answer.error:
+        return answer.error
+    if answer.out.shape != expected:
+        return f"returns shape {answer.out.shape} where the context is {expected}"
+    if answer.out.dtype.kind != "f":
+        return f"returns {answer.dtype} instead of floating-point numbers"
+    return ""
+
+
+def weights_of(ask, args):
+    """Return the weights (b, h, i, j) that a program uses, seen through one-hot values, or None."""
+    q, k, v, keep = args
+    n_k, width = v.shape[2], v.shape[3]
+    columns = []
+    for start in range(0, n_k, width):
+        one_hot = np.eye(n_k)[:, start:start + width]
+        padded = np.zeros(v.shape)
+        padded[..., :one_hot.shape[1]] = one_hot
+        answer = ask(q, k, padded, keep)
+        if trouble(answer, args):
+            return None
+        columns.append(answer.out[..., :one_hot.shape[1]].astype(float))
+    return np.concatenate(columns, axis=-1)

@@ -1,0 +1,100 @@
+"""The level of layers, ``(x, memory, weights, n_heads, keep) -> out``."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from utils import (
+    diagnosis,
+    faulty_layer,
+    kernel_cases,
+    kernel_switches,
+    layer_cases,
+    layer_switches,
+    probe_run,
+    sizes,
+    subjects,
+)
+from utils.kernel_switches import Options
+from utils.layer_cases import Form
+from utils.undropped import Undropped
+
+MASKS = {"any": "a mask per head", "heads alike": "one mask for all", "padding": "padding",
+         "none": "no mask"}
+
+
+def levels(form, options, heads=None):
+    """Return the Layers to try in turn, the most general first."""
+    return [Layer(wider, options, heads, form) for wider in layer_cases.ladder(form)]
+
+
+class Layer(NamedTuple):
+    """Layers that take sizes of this form, ``heads`` = (h, d) where they are built already."""
+
+    form: Form
+    options: Options
+    heads: tuple | None
+    told: Form           # what the reader has said
+    arguments = ("x", "memory", "the weights", "n_heads", "keep")
+    largest = 2
+
+    def cases(self):
+        """Return the Cases that the search runs on."""
+        return layer_cases.search(self.form, self.heads)
+
+    def others(self):
+        """Return the Cases that an explanation is confirmed on."""
+        return layer_cases.confirm(self.form, self.heads)
+
+    def trouble(self, answer, args):
+        """Return what is wrong with the form of an answer, or nothing."""
+        return layer_cases.trouble(answer, args)
+
+    def expected(self, args, settings, empty):
+        """Return (out, None) of the faulty layer with these settings; NaN where it has no out."""
+        norm = {"norm": -1} if self.form.pre_norm else {}
+        settings = self.options.settings() | norm | settings
+        try:
+            return faulty_layer.layer(*args, **settings, empty=empty), None
+        except ValueError:  # such as a transposed weight that does not fit
+            return np.inf, None
+
+    def switches(self, ask):
+        """Return the Switches to try, those of constants read off the program included."""
+        found = layer_switches.switches(self.form, self.options)
+        if self.form.pre_norm or (self.heads and self.heads[1] < 3):
+            return found
+        return found + kernel_switches.constants(
+            layer_cases.as_kernel(ask, self.form, self.heads and self.heads[1]), self._sizes(),
+            self.options, MASKS[self.form.masks])
+
+    def _sizes(self):
+        """Return two sizes of the kernel inside that can be seen from outside."""
+        heads, d_head = self.heads or (None, None)
+        two = ({"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 2},
+               {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 3})
+        return [kernel_cases.shape(kernel_cases.Form(self.form.kernel().square), size | {
+            "heads": heads or size["heads"], "d_head": d_head // 3 if heads else size["d_head"],
+            "d_v": d_head // 3 if heads else size["d_head"]}) for size in two]
+
+    def steady(self, subject):
+        """Return a random program as it would be without its dropout."""
+        return Undropped(subject)
+
+    def probes(self, subject):
+        """Return the Findings of the probes that fit such a layer."""
+        n_heads, d_head = self.heads or (sizes.HEADS, sizes.D_HEAD)
+        e = n_heads * d_head
+        held = sizes.weights(d_in=e, d_model=e, d_out=e)
+        held |= {f"b_{letter}": 0 * held[f"b_{letter}"] for letter in self.form.unbiased}
+        return probe_run.layer(
+            subjects.answering(subject), causal=self.options.causal, square=self.form.square,
+            masks=self.form.masks.replace("heads alike", "any"), d_in=e, weights=held,
+            n_heads=n_heads, self_attention=self.form.self_attention,
+            tolerance=diagnosis.TOLERANCES[subject.dtype])
+
+    def limits(self):
+        """Return in words which sizes it does not take although nobody has said so."""
+        return str(self.form._replace(
+            square=self.form.square and not self.told.square,
+            equal_widths=self.form.equal_widths and not self.told.equal_widths))
