@@ -55,7 +55,7 @@ test-portable: .venv/.ready  ## the same on the plainest of processors
 	$(NOTEBOOK_ENV) $(OTHER_CPU) $(NBVAL)
 
 site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
-	$(PYTEST) -m site
+	$(PYTEST) -n 2 -m site
 
 test-colab: .venv/.ready .venv-colab/.ready  ## each notebook alone, with the versions of Colab
 	$(BIN)/python scripts/colab.py $(COLAB)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import browser
 import pytest
+from filelock import FileLock
 from hypothesis import Phase, settings
 from playwright.sync_api import sync_playwright
 
@@ -24,9 +25,17 @@ settings.load_profile("quick")
 # --- the site (tests marked `site`): built once, opened in one browser
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    """Build this book; return the folder of its html."""
-    return browser.build_book(ROOT, tmp_path_factory.mktemp("site"))
+def site(tmp_path_factory, worker_id):
+    """Build this book, once for all workers; return the folder of its html."""
+    if worker_id == "master":
+        return browser.build_book(ROOT, tmp_path_factory.mktemp("site"))
+    out = tmp_path_factory.getbasetemp().parent / "site"
+    with FileLock(f"{out}.lock"):
+        built, html = out / "built", out / "_build" / "html"
+        if not built.exists():
+            html = browser.build_book(ROOT, out)
+            built.touch()
+    return html
 
 
 @pytest.fixture(scope="session")

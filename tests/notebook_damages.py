@@ -25,6 +25,13 @@ def code(source, *, tags=None, outputs=()):
         else nbformat.v4.new_output("display_data", data=output) for output in outputs])
 
 
+def exercise(name, answer):
+    """Return the stub of an exercise and its solution."""
+    stub = code(f'answer = None\ncheck("{name}", answer)', outputs=[
+        {"text/plain": f"{name}: not attempted yet."}])
+    return stub, code(f'# @title Solution\nassert check("{name}", {answer})', tags=["hide-cell"])
+
+
 def good_page():
     """Return a page that keeps every rule: six sections, two solutions, one figure."""
     path = ROOT / "chapters" / "1_one_head" / "good.ipynb"
@@ -46,10 +53,11 @@ def good_page():
               code("assert scores.ndim == 2\nplt.show()", outputs=[{"image/png": PNG}])]
     cells[-1].metadata["mystnb"] = {"image": {"alt": "A square of one single blue pixel"},
                                     "figure": {"caption": "One pixel, seen closely."}}
-    cells += [text(f"## Takeaways\n\n- {WORDS}"), text("## Exercises\n\n**1. Add.** One and one?"),
-              code("# @title Solution\nassert 1 + 1 == 2", tags=["hide-cell"]),
-              text("**2. Subtract.** One from one?"),
-              code("# @title Solution\nassert 1 - 1 == 0", tags=["hide-cell"]),
+    cells += [text(f"## Takeaways\n\n- {WORDS}"),
+              text("## Exercises\n\n`check.hint(\"add\")` helps.\n\n"
+                   "**1. Add** (1 minutes, ●○○). One and one?"),
+              *exercise("add", 2),
+              text("**2. Subtract** (2 minutes, ●●○). One from one?"), *exercise("subtract", 0),
               text("## Further reading\n\n- [Paper](https://arxiv.org/abs/1706.03762)")]
     nb = nbformat.v4.new_notebook(cells=cells, metadata={
         "kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
@@ -122,7 +130,8 @@ def many(*damages):
     return lambda page: [damage(page) for damage in damages]
 
 
-FIGURE, SOLUTION = 18, 21
+FIGURE, EXERCISE = 18, 20
+STUB, SOLUTION = EXERCISE + 1, EXERCISE + 2
 ERROR = nbformat.v4.new_output("error", ename="ValueError", evalue="no", traceback=[])
 STDERR = nbformat.v4.new_output("stream", name="stderr", text="warning\n")
 SAVED = code("#@save utils.heads\ndef merge_heads(x):\n    return x")
@@ -172,7 +181,7 @@ DAMAGES = {
         add(code("x = 1\n" * 35 + "x")), add(code("x = " + "1" * 76)), add(code("x = 1 \ny")),
         many(*(add(code("x = 1\n" * 20 + "x")) for _ in range(3)))],
     "page_has_a_readable_number_of_cells": [
-        lambda page: page.nb.cells.__delitem__(slice(4, 9)),
+        lambda page: page.nb.cells.__delitem__(slice(4, 11)),
         lambda page: page.nb.cells.extend([code("x = 1")] * 30)],
     "at_most_two_code_cells_in_a_row": [many(add(code("x = 1")), add(code("x = 2")))],
     "imports_stand_in_one_cell": [
@@ -194,8 +203,19 @@ DAMAGES = {
     "sections_check_values": [edit("assert ", "", where=4)],
     "solutions_fold_run_and_assert": [
         meta(SOLUTION, tags=[]), meta(SOLUTION, cellView=None),
-        edit("assert ", "", where=SOLUTION), edit("# @title Solution\n", "", where=SOLUTION),
+        edit('assert check("add", 2)', "answer = 2", where=SOLUTION),
+        edit("# @title Solution\n", "", where=SOLUTION),
         lambda page: page.nb.cells.pop(SOLUTION)],
+    "exercises_are_timed_and_rated": [
+        edit("(1 minutes, ●○○)", "(easy)", where=EXERCISE), edit("**1. ", "**2. ", where=EXERCISE),
+        edit("**1. ", "**Also: ", where=EXERCISE)],
+    "exercises_have_a_stub_a_check_and_a_solution": [
+        lambda page: page.nb.cells.pop(STUB), lambda page: page.nb.cells.pop(SOLUTION),
+        edit('check("add", answer)', "answer", where=STUB),
+        edit('check("add", answer)', 'check("add", answer)\nprint(1)', where=STUB),
+        lambda page: page.nb.cells[STUB].outputs.clear(),
+        edit("add", "subtract", where=SOLUTION)],
+    "first_exercise_tells_of_the_check": [edit("check.hint", "help", where=EXERCISE)],
     "saved_code_is_the_code_in_utils": [
         add(SAVED), add(code("x = 1\n#@save utils.heads")),
         add(code("#@save utils.heads\nmerge_heads(1)")),

@@ -1,6 +1,7 @@
 """All rules on notebooks, together; each is a function of a page that yields what is wrong."""
 
 import rules_code  # noqa: F401 - entering their rules is what they are imported for
+import rules_exercises  # noqa: F401
 import rules_form  # noqa: F401
 import rules_text  # noqa: F401
 from notebook_page import ROOT, RULES, Page, problems, read

@@ -1,0 +1,53 @@
+"""Attempts at the exercises on masks."""
+
+import math
+
+import numpy as np
+import torch
+
+from utils.masks import causal
+
+GRIDS = {"2x5 top_left": [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0]],
+         "2x5 bottom_right": [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]],
+         "5x2 top_left": [[1, 0], [1, 1], [1, 1], [1, 1], [1, 1]],
+         "5x2 bottom_right": [[0, 0], [0, 0], [0, 0], [1, 0], [1, 1]]}
+DID = {"A": "inverted", "B": "added", "C": "right", "factor": 2.72}
+
+
+def question_rows(n, question):
+    return causal(n) | (np.arange(n)[:, None] < question)
+
+
+def one_too_many(n, question):
+    return causal(n) | (np.arange(n) <= question)
+
+
+RIGHT = {
+    "corners": [GRIDS, {name: np.array(grid, bool) for name, grid in GRIDS.items()}],
+    "three_programs": [DID, DID | {"factor": math.e}, DID | {"factor": np.float32(2.71)}],
+    "prefix": [lambda n, question: causal(n) | (np.arange(n) < question),
+               lambda n, question: torch.as_tensor(causal(n)) | (torch.arange(n) < question)]}
+
+WRONG = {
+    "corners": [
+        (GRIDS | {"2x5 top_left": GRIDS["2x5 bottom_right"]}, "from the other corner"),
+        (GRIDS | {"2x5 top_left": [[0, 1, 1, 1, 1], [0, 0, 1, 1, 1]]}, "drew what is hidden"),
+        (GRIDS | {"5x2 bottom_right": [[0, 0], [0, 0], [0, 0], [0, 0], [1, 0]]}, "one off"),
+        (GRIDS | {"5x2 top_left": GRIDS["2x5 top_left"]}, "5 rows of 2"),
+        (GRIDS | {"5x2 top_left": None}, "5x2 top_left: still open"),
+        (GRIDS | {"2x5 bottom_right": [[1, 1, 1, 1, 1], [1, 1, 1, 1, 1]]}, "look at query 0"),
+        (GRIDS["2x5 top_left"], "a dict with the keys")],
+    "three_programs": [
+        (DID | {"A": "right"}, "what does keep say of them"),
+        (DID | {"B": "inverted"}, "nothing was hidden at all"),
+        (DID | {"factor": 1.0}, "odds are a ratio of exps"),
+        (DID | {"C": None}, "Still open: C")],
+    "prefix": [
+        (lambda n, question: causal(n), "plain causal mask"),
+        (lambda n, question: causal(n) & (np.arange(n) < question), "& forbids"),
+        (question_rows, "which axis are the keys"),
+        (one_too_many, "Query 0 may not attend to key 3"),
+        (lambda n, question: ~(causal(n) | (np.arange(n) < question)), "upside down"),
+        (lambda n, question: (causal(n) | (np.arange(n) < question)).astype(float), "float64"),
+        (lambda n, question: np.arange(n) < question, "(7,), not (7, 7)"),
+        (lambda n, question: causal(n, m=3), "raises TypeError, at")]}

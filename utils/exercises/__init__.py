@@ -1,0 +1,1 @@
+"""The exercises of the chapters, one module each: ``from utils.exercises.masks import check``."""
