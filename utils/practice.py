@@ -145,11 +145,11 @@ def same(got, want, tolerance=0.05):
     """Return whether two answers are the same: equal, or, for floats, nearly; sets in any order."""
     if isinstance(want, set | frozenset):
         return not isinstance(got, str) and hasattr(got, "__iter__") and set(got) == want
+    if isinstance(want, bool) or isinstance(got, bool | np.bool_):
+        return isinstance(got, bool | np.bool_) and isinstance(want, bool) and bool(got) == want
     if isinstance(want, float):
         return isinstance(got, int | float | np.number) and bool(
             abs(got - want) <= tolerance * max(abs(want), 1e-12))
-    if isinstance(want, bool) or isinstance(got, bool | np.bool_):
-        return isinstance(got, bool | np.bool_) and isinstance(want, bool) and bool(got) == want
     if isinstance(want, list | tuple):
         return isinstance(got, list | tuple | np.ndarray) and len(got) == len(want) and all(
             same(one, other, tolerance) for one, other in zip(got, want, strict=True))
