@@ -5,8 +5,10 @@ PORT ?= 8000
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-# Two notebooks at a time, one thread each: two threads each on two cores stall, twenty times slower.
-NOTEBOOK_ENV := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE TQDM_DISABLE=1
+# Two tests at a time, one thread each: two threads each on two cores stall, twenty times slower.
+THREADS := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
+NOTEBOOK_ENV := $(THREADS) TQDM_DISABLE=1
+UNIT := $(THREADS) $(PYTEST) -n 2 --dist loadgroup
 NBVAL := $(PYTEST) -c tests/nbval.ini --rootdir=. chapters
 # The same notebooks as a machine without AVX would run them: sums come out in another order.
 OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41
@@ -36,7 +38,7 @@ execute: .venv/.ready  ## run the notebooks in place and store their outputs (NB
 	$(BIN)/python scripts/execute.py $(NB)
 
 check: lint  ## lint and unit tests, under two minutes
-	$(PYTEST) -n 2 -m "not site and not slow"
+	$(UNIT) -m "not site and not slow"
 
 test: lint unit notebooks test-portable site  ## everything that must hold
 	@echo "All of it holds."
@@ -46,7 +48,7 @@ lint: .venv/.ready
 	$(BIN)/codespell
 
 unit: .venv/.ready
-	$(PYTEST) -n 2 -m "not site"
+	$(UNIT) -m "not site"
 
 notebooks: .venv/.ready  ## run every notebook again and compare what it gives with what it stores
 	$(NOTEBOOK_ENV) $(NBVAL)

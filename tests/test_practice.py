@@ -1,5 +1,7 @@
 """Exercises in general: what counts as untouched, as the same, and what an answer is told."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -165,7 +167,9 @@ def test_predictions_need_all_their_keys():
     (1.04, 1.0, True), (1.06, 1.0, False), (-1.0, 1.0, False), (1, 1.0, True), ("1", 1.0, False),
     ([1, 2], [1, 2], True), ((1, 2), [1, 2], True), ([1], [1, 2], False), (3, [1, 2], False),
     (np.array([1.0, 2.0]), [1.0, 2.01], True), ("ab", "ab", True), ({1, 2}, {2, 1}, True),
-    (0.0, 0.0, True), (1e-9, 0.0, False), (True, 1.0, False)])
+    (0.0, 0.0, True), (1e-9, 0.0, False), (True, 1.0, False), (Fraction(7, 144), 7 / 144, True),
+    (torch.tensor(1.02), 1.0, True), (torch.tensor([1, 2]), [1, 2], True),
+    (torch.tensor(1.0), True, False)])
 def test_answers_are_the_same_as_a_teacher_would_say(got, want, expected):
     assert practice.same(got, want) is expected
 

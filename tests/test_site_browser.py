@@ -19,14 +19,14 @@ def test_a_reader_finds_nothing_broken(chromium, site_url, page):
         for theme in ("light", "dark"):
             browser.turn(tab, theme)
             problems += [f"{theme}: {what}" for what in page_audit.pale_code(tab)]
+        browser.turn(tab, "light")
         for width in WIDTHS:
             tab.set_viewport_size({"width": width, "height": 900})
-            browser.turn(tab, "dark")
-            dark = page_audit.accessibility(tab, ["color-contrast"])
-            browser.turn(tab, "light")
-            light = page_audit.too_wide(tab) + page_audit.accessibility(tab)
-            problems += [f"{width} px, {theme}: {what}" for theme, found in
-                         (("dark", dark), ("light", light)) for what in found]
+            problems += [f"{width} px: {what}" for what in
+                         page_audit.too_wide(tab) + page_audit.accessibility(tab)]
+        browser.turn(tab, "dark")  # at the desk, where the side bars stand open
+        problems += [f"dark: {what}" for what in
+                     page_audit.accessibility(tab, ["color-contrast"])]
         problems += tab.problems
     assert not problems
 
