@@ -186,7 +186,7 @@ def test_the_doctor_has_nothing_to_say_of_a_healthy_program_and_names_a_sick_one
         return reference.attention(q, k, v, keep, scale=1.0)[0]
 
     assert practice.examined(lambda q, k, v, keep: reference.attention(q, k, v, keep)[0]) == ""
-    assert practice.examined(unscaled).startswith("The doctor says:\nunscaled: sick.")
+    assert practice.examined(unscaled).startswith("The doctor says:\nunscaled is sick: no scale.")
     assert "no scale" in practice.examined(unscaled)
 
 

@@ -11,6 +11,7 @@ import textwrap
 import traceback
 from collections.abc import Callable
 from difflib import get_close_matches
+from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,15 +144,15 @@ def listed(lines):
 
 def same(got, want, tolerance=0.05):
     """Return whether two answers are the same: equal, or, for floats, nearly; sets in any order."""
+    got = got.tolist() if hasattr(got, "tolist") else got  # of NumPy or PyTorch
     if isinstance(want, set | frozenset):
         return not isinstance(got, str) and hasattr(got, "__iter__") and set(got) == want
     if isinstance(want, bool) or isinstance(got, bool | np.bool_):
         return isinstance(got, bool | np.bool_) and isinstance(want, bool) and bool(got) == want
     if isinstance(want, float):
-        return isinstance(got, int | float | np.number) and bool(
-            abs(got - want) <= tolerance * max(abs(want), 1e-12))
+        return isinstance(got, Real) and bool(abs(got - want) <= tolerance * max(abs(want), 1e-12))
     if isinstance(want, list | tuple):
-        return isinstance(got, list | tuple | np.ndarray) and len(got) == len(want) and all(
+        return isinstance(got, list | tuple) and len(got) == len(want) and all(
             same(one, other, tolerance) for one, other in zip(got, want, strict=True))
     return bool(np.all(got == want))
 

@@ -1,0 +1,34 @@
+"""Answers of several parts, each with a judge of its own."""
+
+from utils.practice import asked, listed, same, untouched
+
+
+def parts(judges):
+    """Return a judge of a dict: every part is told by its own judge, those still open are named."""
+    def judge(given):
+        if not isinstance(given, dict) or set(given) != set(judges):
+            return f"The answer is a dict with the keys {', '.join(map(repr, judges))}."
+        said = {name: None if untouched(given[name]) else asked(part, given[name])
+                for name, part in judges.items()}
+        lines = [f"{name}: {text}" for name, text in said.items() if text]
+        open_ = [name for name, text in said.items() if text is None]
+        return listed(lines + [f"Still open: {', '.join(open_)}."] * bool(open_))
+
+    return judge
+
+
+def value(want, mistakes="", tolerance=0.02):
+    """Return a judge of one prediction; ``mistakes`` is a sentence, or {wrong answer: sentence}.
+
+    In a dict, None stands for all other answers.
+    """
+    told = mistakes if isinstance(mistakes, dict) else {None: mistakes}
+
+    def judge(given):
+        if same(given, want, tolerance):
+            return ""
+        why = next((why for wrong, why in told.items()
+                    if wrong is not None and same(given, wrong, tolerance)), told.get(None, ""))
+        return f"{given!r} is not it. {why}".rstrip()
+
+    return judge
