@@ -1,0 +1,95 @@
+"""Mutants of the TensorFlow layer, and the tests of chapter `transpose_qkv` that judge them.
+
+TensorFlow is imported when something is asked of it, not before.
+"""
+
+import inspect
+import types
+from functools import lru_cache
+
+import numpy as np
+
+from utils import checks, masks, reference, sizes
+from utils.frameworks import tensorflow
+from utils.weights import load, to_dense
+
+TRANSPOSE = "X = tf.transpose(X, perm=(0, 2, 1, 3))  # "
+SPLIT, MERGE = TRANSPOSE + "(b, h, i, d)", TRANSPOSE + "(b, i, h, d)"
+CHANGES = {
+    "no scale": {"scores / math.sqrt(queries.shape[-1])": "scores"},
+    "no mask": {"(scores, valid_lens)": "(scores, None)"},
+    "mask inverted": {"< lens": ">= lens"},
+    "tile for repeat": {"tf.repeat(valid_lens, self.num_heads, axis=0)":
+                        "tf.tile(valid_lens, [self.num_heads])"},
+    "no W_q": {"self.W_q(queries), self": "queries, self"},
+    "no W_v": {"self.W_v(values), self": "values, self"},
+    "no W_o": {"self.W_o(transpose_output(": "(transpose_output("},
+    "no transpose in": {SPLIT: ""},
+    "no transpose out": {MERGE: ""},
+    "neither transpose": {SPLIT: "", MERGE: ""}}
+# Nothing but the writing: the same program, to be refused by nobody.
+HARMLESS = {"queries @ tf.transpose(keys, perm=(0, 2, 1))":
+            "tf.matmul(queries, keys, transpose_b=True)",
+            "dropped @ values": "tf.matmul(dropped, values)"}
+
+
+def source():
+    """Return the text of utils/tf_attention.py."""
+    tensorflow()
+    from utils import tf_attention
+    return inspect.getsource(tf_attention)
+
+
+def mutant(changes):
+    """Return MultiHeadAttention with pieces of its module's text replaced."""
+    return _compiled(tuple(changes.items()))
+
+
+@lru_cache(maxsize=32)
+def _compiled(changes):
+    text, module = source(), types.ModuleType("mutant")
+    for old, new in changes:
+        if old not in text:
+            raise ValueError(f"{old!r} does not stand in the program")
+        text = text.replace(old, new)
+    exec(compile(text, "mutant", "exec"), vars(module))
+    return module.MultiHeadAttention
+
+
+def right(make_layer, x, memory, W, num_heads, valid_lens):
+    """Return whether the values of a layer with these weights are those of the reference."""
+    d_in, num_hiddens = W["W_q"].shape
+    layer = load(make_layer(d_in, d_in, d_in, num_hiddens, num_heads, 0.5, bias=True,
+                            dtype="float64"), to_dense(W))
+    keep = None if valid_lens is None else masks.from_valid_lens(valid_lens, memory.shape[1])
+    expected, _ = reference.multi_head_attention(x, memory, W, num_heads, keep)
+    return checks.difference(layer(x, memory, memory, valid_lens), expected) < 1e-9
+
+
+def right_shape(make_layer, d_in=100, num_hiddens=100, num_heads=5):
+    """Return whether ones give an output of the right shape."""
+    layer = make_layer(d_in, d_in, d_in, num_hiddens, num_heads, 0.5)
+    X, Y = np.ones((2, 4, d_in), "float32"), np.ones((2, 6, d_in), "float32")
+    return layer(X, Y, Y, np.array([3, 2]), training=False).shape == (2, 4, num_hiddens)
+
+
+def six_tests():
+    """Return {name: test} of the chapter: each takes make_layer and returns True or False."""
+    ones, W_100 = (np.ones((2, 4, 100)), np.ones((2, 6, 100))), sizes.weights(
+        d_in=100, d_model=100, d_out=100)
+    W_12, square = sizes.weights(d_in=12, d_out=12), sizes.sides(d_in=12)
+    W, (x, memory) = sizes.weights(d_out=12), sizes.sides()
+    return {"shape": right_shape,
+            "shape, sizes": lambda make: right_shape(make, 11, 12, 3),
+            "ones": lambda make: right(make, *ones, W_100, 5, np.array([3, 2])),
+            "random": lambda make: right(make, *square, W_12, 3, None),
+            "padded": lambda make: right(make, x, memory, W, 3, np.array([4, 4])),
+            "unequal": lambda make: right(make, x, memory, W, 3, np.array([7, 3]))}
+
+
+def notices(test, make_layer):
+    """Return whether a test fails, by its answer or by an error of the layer."""
+    try:
+        return not test(make_layer)
+    except (ValueError, AssertionError, tensorflow().errors.InvalidArgumentError):
+        return True
