@@ -51,6 +51,12 @@ def test_the_gap_is_relative_above_one_and_infinite_for_one_nan(got, expected, g
     assert diagnosis.gap(got, expected, defined_only=True) == pytest.approx(defined_only)
 
 
+@pytest.mark.parametrize(("number", "text"), [
+    (3e-16, "< 1e-9"), (0.0, "< 1e-9"), (2e-7, "< 1e-5"), (5e-4, "< 1e-3"), (0.023, "2e-02")])
+def test_a_difference_of_rounding_is_told_by_its_bound(number, text):
+    assert diagnosis.rounded(number) == text
+
+
 @pytest.mark.parametrize("axes", [(KEYS,), (QUERIES,), (HEADS,), (HEADS, KEYS), (BATCH,)])
 def test_the_scale_is_read_off_the_weights(axes):
     found = estimates.scales(weights(axes=axes, scale=0.3), PRODUCTS, np.True_)

@@ -1,6 +1,7 @@
 """The doctor names what is wrong with a program, and calls no healthy one sick."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from utils import doctor, faults, faulty, reference, torch_attention
 from utils.faulty import Band, Hiding
 from utils.kernel_cases import Form
 from utils.kernel_switches import Options, Switch, switches
+from utils.report import Report
 
 
 def sick(settings, form=Form(), options=Options()):  # noqa: B008
@@ -117,19 +119,40 @@ def writes(q, k, v, keep):
 
 
 @pytest.mark.parametrize(("program", "verdict", "words"), [
-    (lambda q, k, v: q, "could not examine", "It raises TypeError: "),
-    (lambda q, k, v, keep: None, "sick", "It returns None instead of an array."),
+    (lambda q, k, v: q, "could not examine", "it raises TypeError: <lambda>() takes 3"),
+    (lambda q, k, v, keep: None, "sick", "it returns None instead of an array."),
     (lambda q, k, v, keep: q[..., :1], "sick",
-     "It returns shape (2, 3, 5, 1) where the context is (2, 3, 5, 6)."),
+     "it returns shape (2, 3, 5, 1) where the context is (2, 3, 5, 6)."),
     (lambda q, k, v, keep: np.zeros((2, 3, 5, 6), int), "sick",
-     "It returns int64 instead of floating-point numbers."),
-    (lambda q, k, v, keep: reference.attention(q, k, v, keep)[0] * np.nan, "sick", "NaN"),
-    (writes, "sick", "It writes into its input: q.")], ids=range(6))
+     "it returns int64 instead of floating-point numbers."),
+    (lambda q, k, v, keep: reference.attention(q, k, v, keep)[0] * np.nan, "sick",
+     "it gives NaN in 9 of 9 cases, where numbers are due (no mask)."),
+    (writes, "sick", "it writes into its input: q. Otherwise it equals the reference."),
+    (lambda q, k, v, keep: sys.exit("bye"), "could not examine", "it raises SystemExit: bye."),
+    (lambda q, k, v, keep: (_ for _ in ()).throw(ValueError("Really.")), "could not examine",
+     "it raises ValueError: Really.")], ids=range(8))
 def test_what_is_no_answer_is_one_sentence(program, verdict, words):
     report = doctor.examine(program)
     assert (report.verdict, report.names) == (verdict, [])
-    assert words in str(report)
+    assert report.headline.startswith(words)
+    assert len(report.lines()) <= 2
     assert "Traceback" not in str(report)
+
+
+def test_a_program_that_answers_is_not_asked_in_another_framework():
+    seen = set()
+
+    def program(q, k, v, keep):
+        seen.add(type(q))
+        return q[..., :1]
+    assert doctor.examine(program).verdict == "sick"
+    assert len(seen) == 1
+
+
+def test_where_it_answers_at_all_counts_more_than_what_another_framework_raises():
+    report = doctor.examine(lambda q, k, v, keep: np.asarray(q + 0.0, dtype=np.float64).tolist()
+                            if isinstance(q, np.ndarray) else q.sausage)
+    assert report.headline == "it returns a list of 2 instead of an array."
 
 
 def test_masks_that_it_refuses_are_noted():
@@ -148,9 +171,70 @@ def test_a_program_that_refuses_every_mask_is_not_examined():
             raise ValueError(f"what is {keep}?")
         return reference.attention(q, k, v)[0]
     report = doctor.examine(program)
-    assert (report.verdict, report.headline) == ("could not examine", "It takes no mask.")
+    assert (report.verdict, report.headline) == (
+        "could not examine", 'it takes no mask; masks="none" asks it without.')
     assert len(report.notes) == 1
+    assert report.notes[0].startswith("With padding, a mask per head, one mask for all and 6 more "
+                                      "cases it raises ValueError: what is ")
 
+
+def test_a_causal_mask_that_nobody_has_told_of_is_seen():
+    report = doctor.examine(sick({"band": Band(None, 0)}))
+    assert report.names == [("window",)]
+    assert report.details["window"].endswith("if that is meant, say causal=True")
+    report = doctor.examine(sick({"band": Band(2, 1)}))
+    assert report.details["window"] == "it sees 2 before and 1 after its own position"
+
+
+def test_a_program_without_masks_is_examined_without():
+    def program(q, k, v, keep, scale=None):
+        assert keep is None
+        return reference.attention(q, k, v, scale=scale)[0]
+    assert doctor.examine(program, masks="none").verdict == "healthy"
+    report = doctor.examine(lambda *args: program(*args, scale=0.3), masks="none")
+    assert report.names == [("constant scale",)]
+    report = doctor.examine(lambda *args: program(*args) + 1.0, masks="none")
+    assert "padding" not in " ".join(report.findings)
+    names = {switch.fault for switch in switches(Form(unmasked=True), Options(True))}
+    assert "mask ignored" not in names
+    assert {"mask after softmax", "no causal mask"} < names
+
+
+def test_another_shape_for_some_masks_is_a_fault_not_a_note():
+    def program(q, k, v, keep):
+        context, _ = reference.attention(q, k, v, keep)
+        return context[..., :1] if keep is not None and keep.ndim == 2 else context
+    report = doctor.examine(program)
+    assert (report.verdict, report.notes) == ("sick", [])
+    assert report.findings == ["With one mask for all it returns shape (2, 3, 5, 1) where the "
+                               "context is (2, 3, 5, 6)."]
+
+
+def bursting(largest):
+    """Return a kernel without the usual precaution, in numbers that end at exp(largest)."""
+    def program(q, k, v, keep):
+        scores = reference.attention_scores(q, k)
+        scores = np.where(True if keep is None else keep, scores, -np.inf)
+        weights = np.where(scores > largest, np.inf, np.exp(scores))
+        return weights / weights.sum(axis=-1, keepdims=True) @ v
+    return program
+
+
+def test_a_softmax_that_overflows_is_a_note_however_early():
+    late, early = doctor.examine(bursting(709)), doctor.examine(bursting(20))
+    assert (late.verdict, early.verdict) == ("note", "note")
+    assert late.notes == [
+        "A query without keys gets NaN.",
+        "Large scores give 120 numbers that are not finite: subtract the largest score before exp."]
+    assert early.notes == [
+        "With large scores it gives numbers that are not finite: subtract the largest score before "
+        "exp.", "A query without keys gets NaN."]
+    assert doctor.examine(bursting(1)).verdict == "sick"  # at ordinary scores it is no choice
+
+
+def test_what_was_asked_for_empty_rows_is_no_fault_of_a_program_without_any():
+    report = doctor.examine(reference.attention, masks="none", empty_rows="nan")
+    assert report.verdict == "healthy"
 
 def test_sizes_that_it_does_not_take_are_noted():
     report = doctor.examine(sick({}, Form(True, True)))
@@ -166,6 +250,7 @@ def test_dropout_in_eval_is_named(p):
     report = doctor.examine(lambda q, k, v, keep: F.scaled_dot_product_attention(
         q, k, v, keep, dropout_p=p))
     assert report.names == [("dropout in eval",)]
+    assert report.evidence.endswith(", its dropout aside.")
 
 
 def test_dropout_that_does_not_rescale_is_named_with_what_else_is_wrong():
@@ -178,12 +263,22 @@ def test_dropout_that_does_not_rescale_is_named_with_what_else_is_wrong():
         ("dropout in eval", "no scale", "softmax over queries")]
 
 
+def test_rounding_that_changes_is_no_chance():
+    rng = np.random.default_rng(0)
+    for size, verdict in ((1e-12, "healthy"), (1e-3, "sick")):
+        report = doctor.examine(lambda q, k, v, keep, size=size: reference.attention(
+            q, k, v, keep)[0] + size * rng.standard_normal(v.shape[3]))
+        assert (report.verdict, report.names) == (verdict, [])
+
+
 def test_other_chance_is_not_called_dropout():
     rng = np.random.default_rng(0)
     report = doctor.examine(lambda q, k, v, keep: reference.attention(q, k, v, keep)[0]
                             + rng.standard_normal(v.shape[3]))
     assert (report.verdict, report.names) == ("sick", [])
-    assert "The same question is answered differently each time." in report.findings
+    assert report.headline == (
+        "no match. Asked the same again, it answers otherwise, and not by dropout.")
+    assert len(report.findings) == 2  # probes would only see chance
 
 
 def test_what_no_fault_explains_is_probed():
@@ -203,18 +298,45 @@ def test_what_no_fault_explains_is_probed():
 def test_the_report_says_what_where_and_how_sure():
     report = doctor.examine(sick({"scale": 0.3}))
     assert str(report).splitlines() == [
-        "program: sick. It equals attention with: constant scale.",
-        "  constant scale: The scores are multiplied by the same number whatever d is; it should "
-        "be 1/√d. Here: the scale is 0.3.",
+        "program is sick: constant scale. The scores are multiplied by the same number",
+        "  whatever d is; it should be 1/√d. Here: the scale is 0.3.",
+        "  Look at the line that divides the scores → chapter scaled_dot_product",
+        "  Attention with this gives the same answers in 12 of 12 cases (float64,",
+        "    largest difference < 1e-9)."]
+
+
+def test_several_faults_are_explained_one_by_one():
+    lines = str(doctor.examine(sick({"scale": "none", "hiding": Hiding("invert")}))).splitlines()
+    assert lines[:4] == [
+        "program is sick: no scale and mask inverted.",
+        "  no scale: The scores are not divided by √d, so the softmax is too sharp.",
         "    Look at the line that divides the scores → chapter scaled_dot_product",
-        f"  12 of 12 cases agree, float64, {report.evidence.rpartition(', ')[2]}"]
-    assert float(report.evidence.rpartition(" ")[2].strip(".")) < 1e-13
+        "    A real case: https://github.com/karpathy/ng-video-lecture/pull/6"]
+
+
+def test_a_class_of_faults_is_named_as_such():
+    report = doctor.examine(sick({"scale": 0.5}, Form(equal_features=True)))
+    assert report.names == [("constant scale",)]
+    report = Report("p", "kernel", "sick", "", [("no scale",), ("scaled twice", "window")])
+    kinds = [kind for kind, _ in report.lines()]
+    assert kinds.count("fault") == kinds.count("look") == 3
+
+
+def test_no_line_is_wider_than_a_terminal_but_for_addresses():
+    for report in (doctor.examine(lambda q, k, v, keep: v.mean() + 0 * q[..., :1] + 0 * v[
+            :, :, :1]), doctor.examine(sick({"axes": (faulty.QUERIES,), "hiding": Hiding("add")}))):
+        lines = str(report).splitlines()
+        assert len(lines) > 4
+        assert max(len(line) for line in lines if "https://" not in line) <= 78
+        assert all(line.startswith("  ") for line in lines[1:])
 
 
 def test_the_report_is_html_without_script_and_escaped():
     report = doctor.examine(lambda q, k, v, keep: q)
     page = report._repr_html_()
-    assert "&lt;lambda&gt;: sick" in page
+    assert "&lt;lambda&gt; is sick" in page
+    assert "color: inherit" in page
+    assert "background" not in page
     assert "<lambda>" not in page
     assert "<script" not in page
 
@@ -231,10 +353,19 @@ def test_the_report_is_data():
     ({"level": "model"}, "level must be one of kernel, layer, decoding, got 'model'"),
     ({"causal": "left"}, "causal must be one of False, True, top_left, bottom_right, got 'left'"),
     ({"empty_rows": "ones"},
-     "empty_rows must be one of None, zeros, nan, average, unmasked, got 'ones'")])
+     "empty_rows must be one of None, zeros, nan, average, unmasked, got 'ones'"),
+    ({"masks": "some"}, "masks must be one of any, heads alike, padding, none, got 'some'")])
 def test_options_that_do_not_exist_are_refused(options, message):
     with raises(ValueError, message):
         doctor.examine(reference.attention, **options)
+
+
+@pytest.mark.parametrize(("level", "option", "message"), [
+    ("kernel", "n_heads", "n_heads is no option of level kernel, which has grouped, masks"),
+    ("decoding", "masks", "masks is no option of level decoding, which has grouped")])
+def test_options_of_another_level_are_refused(level, option, message):
+    with raises(TypeError, message):
+        doctor.examine(reference.attention, level, **{option: "any"})
 
 
 def test_every_fault_says_what_where_and_which_chapter_teaches_it():

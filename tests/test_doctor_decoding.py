@@ -137,14 +137,14 @@ def test_a_healthy_decoder_is_called_so_and_is_a_function_of_its_chunks():
 
 @pytest.mark.parametrize(("program", "verdict", "words"), [
     (lambda q, k, v, cache: q, "could not examine",
-     "It raises TypeError: (context, cache) expected, got a Tensor."),
-    (lambda q, k, v, cache: (v[..., :2], None), "sick", "It returns shape"),
+     "it raises TypeError: (context, cache) expected, got a Tensor."),
+    (lambda q, k, v, cache: (v[..., :2], None), "sick", "it returns shape"),
     (lambda q, k, v, cache: (2 * fused(q, k, v, cache)[0], fused(q, k, v, cache)[1]), "sick",
-     "No match")])
+     "no match")])
 def test_what_is_no_decoder_is_told_in_a_sentence(program, verdict, words):
     report = doctor.examine(program, "decoding", framework="torch")
     assert (report.verdict, report.names) == (verdict, [])
-    assert words in str(report)
+    assert words in report.headline
 
 
 def test_every_way_of_cutting_is_tried_and_others_confirm():
@@ -177,3 +177,15 @@ def test_the_cache_is_probed_when_nothing_matches():
         return context, tuple(x.half().double() for x in cache)
     report = doctor.examine(program, "decoding")
     assert any(finding.startswith("cache: ") for finding in report.findings)
+
+
+def test_a_decoder_whose_softmax_overflows_gets_a_note():
+    def program(q, k, v, cache):
+        if cache is not None:
+            k, v = (np.concatenate(pair, axis=2) for pair in zip(cache, (k, v), strict=True))
+        scores = reference.attention_scores(q, k)
+        weights = np.exp(scores) * masks.causal(q.shape[2], k.shape[2], "bottom_right")
+        return weights / weights.sum(axis=-1, keepdims=True) @ v, (k, v)
+    report = doctor.examine(program, "decoding", framework="numpy")
+    assert report.verdict == "note"
+    assert "subtract the largest score before exp" in report.notes[0]

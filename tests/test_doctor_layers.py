@@ -132,7 +132,7 @@ def test_a_layer_with_dropout_in_eval_is_told_so():
 def test_what_is_no_out_is_one_sentence():
     report = doctor.examine(lambda x, memory, weights, n_heads, keep: x[:, :, :3], "layer")
     assert (report.verdict, report.headline) == (
-        "sick", "It returns shape (2, 5, 3) where out is (2, 5, 13).")
+        "sick", "it returns shape (2, 5, 3) where out is (2, 5, 13).")
 
 
 def test_a_layer_that_writes_into_its_weights_is_told_so():
@@ -157,3 +157,12 @@ def test_a_layer_can_be_asked_as_a_kernel():
 def doctor_answer(out):
     from utils.subjects import Answer
     return Answer(out, None, "float64")
+
+
+def test_a_layer_whose_softmax_overflows_gets_a_note():
+    def layer(x, memory, weights, n_heads, keep):
+        out = reference.multi_head_attention(x, memory, weights, n_heads, keep)[0]
+        return np.where(np.abs(x).max() > 500, np.nan, out)
+    report = doctor.examine(layer, "layer")
+    assert (report.verdict, len(report.notes)) == ("note", 1)
+    assert "subtract the largest score before exp" in report.notes[0]

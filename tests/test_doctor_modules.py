@@ -10,11 +10,11 @@ from utils import (
     doctor,
     einsum_attention,
     frameworks,
+    libraries,
     modules,
     reference,
     sizes,
     slots,
-    torch_attention,
     weights,
 )
 from utils.slots import Slot
@@ -100,7 +100,8 @@ def test_an_order_that_was_only_guessed_is_a_note():
             super().__init__(d_model, n_heads)
             self.names = "bacd"
     report = doctor.examine(Turned, "layer", call=call, self_attention=True)
-    assert (report.verdict, ("packed order",) in report.names) == ("note", True)
+    assert (report.verdict, report.names) == ("note", [])
+    assert report.notes[1].startswith("With the roles as guessed it shows: packed order (read as [")
     roles = dict(zip("qkvo", "abcd", strict=True))
     report = doctor.examine(Turned, "layer", call=call, self_attention=True, roles=roles)
     assert report.verdict == "sick"
@@ -118,10 +119,24 @@ def test_a_packing_that_was_only_guessed_is_a_note():
             context = F.scaled_dot_product_attention(q, k, v, keep)
             return self.outside(context.transpose(1, 2).flatten(2))
     report = doctor.examine(ByHead, "layer", self_attention=True)
-    assert (report.verdict, report.names) == ("note", [("interleaved packing",)])
+    assert (report.verdict, report.names) == ("note", [])
+    assert report.notes[1] == (
+        "With the roles as guessed it shows: interleaved packing (q, k, v: (n, h, d) is read as "
+        "(h, n, d)). If it is meant to hold them so, nothing is wrong.")
+    assert len(report.notes) == 2  # what it gives is exact, and what an empty row gets is zeros
     report = doctor.examine(ByHead, "layer", self_attention=True, packed="inside",
                             roles={"o": "outside"})
     assert (report.verdict, report.names) == ("sick", [("interleaved packing",)])
+
+
+def test_what_else_is_wrong_is_named_besides_an_order_that_was_guessed():
+    class Turned(Attention):
+        def __init__(self, d_model, n_heads):
+            super().__init__(d_model, n_heads, "abcd", scale=1.0)
+            self.names = "bacd"
+    report = doctor.examine(Turned, "layer", call=call)
+    assert (report.verdict, report.names) == ("sick", [("no scale",)])
+    assert "packed order" in report.notes[1]
 
 
 def test_what_holds_no_weights_that_can_be_found_is_not_examined():
@@ -132,38 +147,162 @@ def test_what_holds_no_weights_that_can_be_found_is_not_examined():
     assert (report.verdict, report.headline) == (
         "could not examine", 'where Bare holds q, k and v cannot be guessed; say roles={"q": name,'
         ' "k": name, "v": name, "o": name}.')
-    with raises(ValueError, "how many heads a module has must be said: n_heads="):
-        doctor.examine(Bare(), "layer")
+    report = doctor.examine(Bare(), "layer", n_heads=3)
+    assert report.headline == ("it holds no square weight, so its width cannot be seen; say "
+                               'roles={"q": name, …}.')
 
 
-@pytest.mark.parametrize(("build", "options"), [
-    (lambda e, h: torch_attention.MultiHeadAttention(e, h),
-     {"packed": "W_qkv", "roles": {"o": "W_o"}}),
-    (lambda e, h: torch_attention.MultiHeadAttention(e, h), {}),
-    (lambda e, h: torch.nn.MultiheadAttention(e, h, batch_first=True),
-     {"packed": "in_proj_weight", "roles": {"o": "out_proj"}, "masks": "padding",
-      "call": lambda m, x, memory, keep: m(
-          x, memory, memory, None if keep is None else ~keep[:, 0, 0].expand(
-              len(x), memory.shape[1]))[0]}),
-    (lambda e, h: torch.nn.MultiheadAttention(e, h, batch_first=True, bias=False),
-     {"masks": "none", "call": lambda m, x, memory, keep: m(x, memory, memory)[0]})],
-    ids=["packed", "guessed", "torch's", "guessed, without bias"])
-def test_library_modules_get_at_most_a_note(build, options):
-    report = doctor.examine(build, "layer", **{"call": call, **options})
-    assert report.verdict in ("healthy", "note")
+def test_what_cannot_be_built_or_has_no_such_part_is_told_in_a_sentence():
+    report = doctor.examine(lambda e, h: Attention(e), "layer", call=call)
+    assert report.verdict == "could not examine"
+    assert report.headline.startswith("it raises TypeError: Attention.__init__() missing 1 ")
+    report = doctor.examine(Attention(12, 3), "layer", n_heads=3, roles={"q": "z"})
+    assert report.headline == "it raises AttributeError: 'Attention' object has no attribute 'z'."
 
 
-def test_a_keras_layer_of_the_library_gets_at_most_a_note():
-    keras = frameworks.tensorflow().keras
-    report = doctor.examine(
-        lambda e, h: keras.layers.MultiHeadAttention(h, e // h), "layer",
-        roles={n: f"_{m}_dense" for n, m in zip("qkvo", ("query", "key", "value", "output"),
-                                                strict=True)},
-        masks="heads alike",
-        call=lambda m, x, memory, keep: m(
-            x, memory, attention_mask=None if keep is None else keep if keep.ndim < 4
-            else keep[:, 0]))
+@pytest.mark.parametrize(("options", "message"), [
+    ({}, "how many heads a module has must be said: n_heads="),
+    ({"n_heads": 5}, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: 2, 3, 4, 6"),
+])
+def test_the_heads_of_a_built_module_must_be_said_and_fit(options, message):
+    with raises(ValueError, message):
+        doctor.examine(Attention(12, 3), "layer", roles=ROLES, **options)
+
+
+# --- layers of the libraries
+
+def mha(*args, **options):
+    return torch.nn.MultiheadAttention(*args, **options)
+
+
+def keras_mha(*args, **options):
+    return frameworks.tensorflow().keras.layers.MultiHeadAttention(*args, **options)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("heads", "self_attention"), [(3, False), (2, False), (2, True)])
+def test_torchs_layer_is_healthy_whatever_its_heads_and_layout(first, heads, self_attention):
+    module = mha(12, heads, batch_first=first, dropout=0.1).train()
+    report = doctor.examine(module, "layer", self_attention=self_attention)
+    fast = heads == 2 and first and self_attention  # its fast path gives NaN to an empty row
+    assert (report.program, report.verdict) == ("MultiheadAttention", "note" if fast else "healthy")
+    assert report.notes == ["A query without keys gets NaN."] * fast
+    assert module.training
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_torchs_layer_needs_no_roles(bias):
+    report = doctor.examine(lambda e, h: mha(e, h, bias=bias), "layer", call=None)
+    assert (report.verdict, report.notes) == ("healthy", [])
+    report = doctor.examine(mha(12, 3, kdim=10), "layer")
+    assert report.headline == ("it takes keys of width 10 beside queries of width 12; only one "
+                               "width can be examined.")
+
+
+def test_torchs_layer_can_be_wrong_by_how_it_is_called():
+    def inverted(module, x, memory, keep):
+        drop = None if keep is None else keep[:, 0, 0].expand(len(x), memory.shape[1])
+        return module(x, memory, memory, drop)[0]
+    report = doctor.examine(mha(12, 3, batch_first=True), "layer", masks="padding", call=inverted)
+    assert report.names == [("mask inverted",)]
+    report = doctor.examine(mha(12, 3), "layer", self_attention=True, masks="none",
+                            call=lambda m, x, memory, keep: m(x, x, x)[0])
+    assert report.names == [("batch and sequence swapped",)]
+
+
+@pytest.mark.parametrize("heads", [2, 3])
+def test_a_causal_hint_that_torchs_layer_does_not_follow_is_no_causal_mask(heads):
+    # With even heads its fast path drops the hint in silence; otherwise it asks for the mask.
+    report = doctor.examine(mha(12, heads, batch_first=True), "layer", self_attention=True,
+                            masks="none", causal=True, call=lambda m, x, memory, keep: m(
+                                x, x, x, need_weights=False, is_causal=True)[0])
+    assert report.verdict == ("could not examine" if heads == 3 else "sick")
+    assert report.names == ([] if heads == 3 else [("no causal mask",)])
+
+
+def test_keras_layer_gets_at_most_a_note_and_keeps_its_weights():
+    layer = keras_mha(3, 4)
+    x = np.ones((2, 5, 12), "float32")
+    before = layer(x, x).numpy()
+    report = doctor.examine(layer, "layer")
     assert report.verdict == "note"
+    assert report.notes[0] == "A query without keys gets the average of all values."
+    assert np.array_equal(layer(x, x), before)
+    assert doctor.examine(lambda e, h: keras_mha(h, e // h, use_bias=False), "layer",
+                          masks="none", call=None).verdict == "note"
+
+
+def test_a_module_that_is_derived_from_a_librarys_is_not_known():
+    class Mine(torch.nn.MultiheadAttention):
+        pass
+    assert libraries.known(Mine(12, 3)) is None
+    assert libraries.known(torch.nn.Linear(3, 3)) is None
+    known = libraries.known(mha(12, 2))
+    assert (known.n_heads, known.d_model, known.packed) == (2, 12, "in_proj_weight")
+    known = libraries.known(keras_mha(3, 5))
+    assert (known.n_heads, known.d_model, known.roles["o"]) == (3, 15, "_output_dense")
+
+
+# --- the sequence first
+
+class SequenceFirst(Attention):
+    """The same on (i, b, e)."""
+
+    def forward(self, x, memory, keep=None):
+        return super().forward(x.transpose(0, 1), memory.transpose(0, 1), keep).transpose(0, 1)
+
+
+def test_a_module_that_puts_the_sequence_first_is_healthy_when_told():
+    assert doctor.examine(SequenceFirst, "layer", roles=ROLES, batch_first=False
+                          ).verdict == "healthy"
+    report = doctor.examine(SequenceFirst, "layer", roles=ROLES)
+    assert report.names == [("batch and sequence swapped",)]
+
+
+def test_a_layer_that_puts_the_sequence_first_is_healthy_when_told():
+    def layer(x, memory, weights, n_heads, keep):
+        sides = (x.swapaxes(0, 1), memory.swapaxes(0, 1))
+        return reference.multi_head_attention(*sides, weights, n_heads, keep)[0].swapaxes(0, 1)
+    assert doctor.examine(layer, "layer", batch_first=False).verdict == "healthy"
+    tf = frameworks.tensorflow()
+    turned = libraries.sequence_first(lambda x, memory: (x + memory, x is memory))
+    out, same = turned(*[tf.constant(np.arange(6.0).reshape(1, 2, 3))] * 2)
+    assert (tuple(out.shape), same) == ((1, 2, 3), True)
+    assert np.array_equal(out.numpy().ravel(), 2 * np.arange(6.0))
+
+
+# --- weights on request, parameters
+
+class Asked(Attention):
+    """Attention that returns its weights on request, and then, if so built, something else."""
+
+    def __init__(self, d_model, n_heads, factor=1.0):
+        super().__init__(d_model, n_heads)
+        self.factor = factor
+
+    def forward(self, x, memory, keep=None, return_weights=False):
+        out = super().forward(x, memory, keep)
+        factor = self.factor if keep is not None else 1.0
+        return (factor * out, None) if return_weights else out
+
+
+def test_asking_for_the_weights_must_not_change_the_answer():
+    assert doctor.examine(Asked, "layer", roles=ROLES).verdict == "healthy"
+    report = doctor.examine(lambda e, h: Asked(e, h, 2.0), "layer", roles=ROLES, call=None)
+    assert report.verdict == "sick"
+    assert report.findings[0].startswith("Asked for the weights it answers ")
+    assert report.headline.startswith("asked for the weights it answers ")
+
+
+@pytest.mark.parametrize(("part", "count"), [(torch.nn.LayerNorm(12), 648),
+                                             (torch.nn.Identity(), 0)])
+def test_parameters_beyond_the_four_projections_are_a_note(part, count):
+    module = Attention(12, 3)
+    module.more = part
+    report = doctor.examine(module, "layer", n_heads=3, roles=ROLES)
+    assert report.verdict == ("note" if count else "healthy")
+    assert report.notes == [f"It has {count} parameters; W_q, W_k, W_v, W_o and their biases have "
+                            "624."] * bool(count)
 
 
 # --- writing and guessing

@@ -107,3 +107,10 @@ def test_the_table_says_all_some_none_and_not_asked():
     rows = [Row("a", {"p": 1.0, "q": 0.5}, 0, 4), Row("b", {"p": 0.0}, 4, 4)]
     assert fault_table.markdown(rows) == (
         "| fault | p | q |\n| --- | --- | --- |\n| a | ● | ○ |\n| b | · |   |")
+
+
+def test_a_probe_that_saw_nothing_has_no_column_and_is_named_instead():
+    rows = [Row("a", {"p": 1.0, "q": 0.0}, 0, 4), Row("b", {"q": 0.0, "r": 0.0}, 4, 4)]
+    assert fault_table.silent(rows) == ["q", "r"]
+    assert fault_table.markdown(rows) == (
+        "| fault | p |\n| --- | --- |\n| a | ● |\n| b |   |")

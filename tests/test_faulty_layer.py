@@ -112,6 +112,16 @@ def test_a_shared_head_is_every_head():
         assert difference(got, out_of(reference.merge_heads(context))) < 1e-15
 
 
+def test_a_shared_head_may_share_its_mask():
+    some = np.random.default_rng(0).random((2, 3, 5, 7)) < 0.6
+    some[..., 0] = True
+    heads = [x[:, [1, 1, 1]] for x in (Q, K, V)]
+    for letters, keep in (("qkv", some), ("qkv mask", some[:, [1, 1, 1]])):
+        context, _ = reference.attention(*heads, keep)
+        got = faulty_layer.layer(X, MEMORY, W, 3, some, shared=(1, letters))
+        assert difference(got, out_of(reference.merge_heads(context))) < 1e-15
+
+
 @pytest.mark.parametrize(("cut", "blocks"), [
     ("own", ((0, 0), (1, 1), (2, 2))), ("first", ((0, 0),) * 3),
     ("rows", ((0, 0), (0, 1), (0, 2)))])

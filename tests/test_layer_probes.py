@@ -104,14 +104,16 @@ def test_the_parameters_are_counted_whatever_the_heads():
     found = layer_probes.parameter_count(count, 11, 12, 13)
     assert found == ("parameter count", True, count, count, "",
                      f"It has {count} parameters, as it should.")
-    assert layer_probes.parameter_count(4 * 12 * 12, 12, 12, bias=False).ok
+    assert layer_probes.parameter_count(4 * 12 * 12, 12, 12, biased="").ok
     assert layer_probes.parameter_count(4 * 12 * 12 + 4 * 12, 12, 12).ok
+    assert layer_probes.parameter_count(3 * 11 * 12 + 12 * 13 + 12 + 13, 11, 12, 13, "ko").ok
 
 
-@pytest.mark.parametrize(("bias", "expected"), [(True, " and their biases have 624"),
-                                                (False, " have 576")])
-def test_a_missing_projection_is_counted(bias, expected):
-    found = layer_probes.parameter_count(3 * 12 * 12, 12, 12, bias=bias)
+@pytest.mark.parametrize(("biased", "expected"), [
+    ("qkvo", " and their biases have 624"), ("qv", " and their biases have 600"),
+    ("", " have 576")])
+def test_a_missing_projection_is_counted(biased, expected):
+    found = layer_probes.parameter_count(3 * 12 * 12, 12, 12, biased=biased)
     assert found.ok is False
     assert found.sentence == f"It has 432 parameters; W_q, W_k, W_v, W_o{expected}."
 

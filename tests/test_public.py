@@ -13,12 +13,14 @@ import torch
 
 from utils import (
     checks,
+    clinic,
     decoding_level,
     doctor,
     einsum_attention,
     exam,
     fault_table,
     findings,
+    grading,
     invariants,
     kernel_cases,
     kernel_level,
@@ -27,8 +29,10 @@ from utils import (
     layer_level,
     layouts,
     masks,
+    modules,
     parity,
     plots,
+    practice,
     probe_run,
     programs,
     reference,
@@ -92,6 +96,9 @@ def a_layer_of(x, memory, weights, n_heads, keep):
     return reference.multi_head_attention(x, memory, weights, n_heads, keep)[0]
 
 
+ASKABLE = modules.of_module(MHA)[0]
+ASKED_MODULE = (*(torch.as_tensor(side) for side in sizes.sides(d_in=12)),
+                sizes.weights(d_in=12, d_out=12), 3, None)
 REPORT = doctor.examine(reference.attention)
 KERNEL_CASE, LAYER_CASE = findings.padded(findings.kernel_case(), [7, 3]), findings.layer_case()
 
@@ -106,11 +113,14 @@ def a_decoder(q, k, v, cache):
     return q, cache
 
 
+GRADE = grading.Grade("ada.py", "Ada", 12345678, grading.NOTHING, "none")
+
 # Arguments of a call of each function; those that take only numbers and names stand below.
 CALLS = {
     "adapters.checked": (CASE.cotangent, CASE),
     "adapters.torch_results": (CASE, {"W": torch.ones(12).double().requires_grad_()},
                                lambda x, memory: x * memory.mean()),
+    "assignment.numbers": ("phrase", ["Ada", "Ben"]),
     "checks.boolean": (KEEP,),
     "checks.check_close": (ARRAYS[0], TENSORS[0]),
     "checks.check_shapes": ("b h i d", TENSORS[0]),
@@ -125,6 +135,8 @@ CALLS = {
     "checks.sequence_mask": (SEQUENCE_MASK.to(torch.uint8), *SEQUENCE_SHAPES),
     "checks.to_numpy": (TENSORS[0],),
     "checks.valid_lens": (np.array([7, 3]), ARRAYS[0][:, 0] @ ARRAYS[1][:, 0].swapaxes(-1, -2)),
+    "clinic.rewritten": (clinic.table, ["together", "in all"]),
+    "clinic.table": ([[True, False]], ["a"], ["b", "c"]),
     "conventions.from_additive": (masks.to_additive(KEEP),),
     "conventions.from_drop": (masks.to_drop(KEEP),),
     "conventions.from_keras": (FULL[:, 0],),
@@ -148,6 +160,7 @@ CALLS = {
         SIDE_TENSORS[1], *LINEARS, 3, TENSOR_KEEP),
     "decoder_attention.multi_head_attention": (
         *SIDE_TENSORS, SIDE_TENSORS[1], *LINEARS, 3, TENSOR_KEEP),
+    "decoding_level.Decoding.besides": (DECODING, DECODER),
     "decoding_level.Decoding.cases": (DECODING,),
     "decoding_level.Decoding.expected": (DECODING, (*LONG, (3, 4)), {}, "nan"),
     "decoding_level.Decoding.limits": (DECODING,),
@@ -161,6 +174,7 @@ CALLS = {
     "diagnosis.search": (SWITCHES, bool),
     "diagnosis.together": (SWITCHES[:1],),
     "doctor.examine": (reference.attention,),
+    "doctor_command.report_on": ("https://example.org/a.py:f", {"level": "kernel"}, 1.0),
     "einsum_attention.MultiHeadAttentionNew.forward": (
         EINSUM, *SIDE_TENSORS, SIDE_TENSORS[1], TENSOR_KEEP[:, 0]),
     "estimates.hidden": (VIEW_OF_ONE, SCORES, FULL, FULL, (3,), 0.5),
@@ -175,6 +189,7 @@ CALLS = {
     "exam.Exam.style": (EXAM, {}),
     "exam.settle": (reference.attention, [KERNEL]),
     "explore.mask_painter": (*(x[:, 0] for x in ARRAYS), [7, 3]),
+    "fault_table.silent": ([fault_table.Row("no scale", {"variance": 1.0}, 0, 7)],),
     "fault_table.markdown": ([fault_table.Row("no scale", {"variance": 1.0}, 0, 7)],),
     "fault_table.rows": (probe_run.kernel, [("none", reference.attention, {"d_v": 4})]),
     "faulty.attention": (*ARRAYS, KEEP),
@@ -191,6 +206,10 @@ CALLS = {
     "findings.judge": ("name", ARRAYS[0], ARRAYS[0] + 1, 0, "good", "bad", ARRAYS[0] > 0),
     "findings.masked": (KERNEL_CASE, FULL[:, :1]),
     "findings.padded": (KERNEL_CASE, LENGTHS),
+    "grading.Grade.row": (GRADE,),
+    "grading.as_csv": ([GRADE],),
+    "grading.as_json": ([GRADE],),
+    "grading.table": ([GRADE, GRADE],),
     "heads.merge_heads": (TENSORS[0],),
     "heads.split_heads": (torch.as_tensor(PACKED[0]), 3),
     "hearing.causality": (reference.attention, KERNEL_CASE),
@@ -215,6 +234,7 @@ CALLS = {
     "kernel_cases.tensors": (kernel_cases.SEARCH, 0),
     "kernel_cases.trouble": (EXAM.answers[0][1], EXAM.answers[0][0].args),
     "kernel_cases.weights_of": (EXAM.subject, (*ARRAYS, KEEP)),
+    "kernel_level.Kernel.besides": (KERNEL, EXAM.subject),
     "kernel_level.Kernel.cases": (KERNEL,),
     "kernel_level.Kernel.expected": (KERNEL, (*ARRAYS, KEEP), {}, "nan"),
     "kernel_level.Kernel.limits": (KERNEL,),
@@ -233,7 +253,7 @@ CALLS = {
     "kernel_probes.variance": (reference.attention, findings.kernel_case()),
     "kernel_probes.weights_match": (reference.attention, KERNEL_CASE),
     "kernel_probes.within": (SCORES, FULL),
-    "kernel_switches.constants": (
+    "kernel_constants.constants": (
         EXAM.ask, [kernel_cases.SEARCH, kernel_cases.SECOND], OPTIONS, "padding"),
     "kernel_switches.Options.settings": (OPTIONS,),
     "kernel_switches.switches": (FORM, OPTIONS),
@@ -245,6 +265,7 @@ CALLS = {
     "layer_cases.shape": (LAYER.form, layer_cases.SEARCH),
     "layer_cases.tensors": (LAYER.form, layer_cases.SEARCH, 0),
     "layer_cases.trouble": (subjects.Answer(COTANGENT), ASKED),
+    "layer_level.Layer.besides": (LAYER, subjects.Subject(a_layer_of, "numpy")),
     "layer_level.Layer.cases": (LAYER,),
     "layer_level.Layer.expected": (LAYER, ASKED, {}, "nan"),
     "layer_level.Layer.limits": (LAYER,),
@@ -272,6 +293,13 @@ CALLS = {
     "masks.band": ([[0, 1], [2, 3]], 7, 1, 0),
     "masks.decoder": ([7, 3], 7),
     "masks.padding": (np.array([7, 3]), 7),
+    "libraries.known": (MHA,),
+    "libraries.plain": (lambda x, memory, keep: memory, *SIDES, KEEP),
+    "libraries.plain_self": (lambda x, keep: x, *SIDES, KEEP),
+    "libraries.sequence_first": (a_layer_of,),
+    "modules.kept": (MHA,),
+    "modules.Module.asking": (ASKABLE, *ASKED_MODULE),
+    "modules.Module.parameters": (ASKABLE,),
     "modules.of_module": (MHA, 3),
     "norms.layer_norm": (*SIDE_TENSORS[:1], torch.ones(11), torch.ones(11)),
     "norms.rms_norm": (SIDES[0], np.ones(11)),
@@ -293,12 +321,28 @@ CALLS = {
     "plots.attention_maps": (ARRAYS[2][0], list("abcdefg"), list("wxyz"), ["1", "2", "3"]),
     "plots.heatmap": (plots.figure()[1], SCORES[0, 0], list("abcde"), list("tuvwxyz")),
     "plots.mask_grids": ({"causal": masks.causal(4)},),
+    "probe_process.flat": ([ARRAYS[0], None, WEIGHTS, 3],),
+    "probe_process.full": ({"count": np.array(2), "1.": ARRAYS[0]},),
+    "probe_process.told": (ValueError("no"), "probe.py"),
+    "probe_process.verdict": (callable, reference.attention, "probe.py"),
+    "probe_score.answered": (reference.attention, {
+        "count": np.array(4), "0.": ARRAYS[0], "1.": ARRAYS[1], "2.": ARRAYS[2], "3.": KEEP}),
     "probe_run.answers": (reference.attention, probe_run.KERNEL, {"plain": KERNEL_CASE}),
     "probe_run.asked": (invariants.shape, reference.attention, KERNEL_CASE),
     "probe_run.decoding": (a_decoder,),
+    "probe_run.finite": (lambda q, k, v, keep: q, *ARRAYS),
+    "probe_run.on_off": (lambda x, memory, keep: x, lambda x, memory, keep: (x, None), SIDES, KEEP,
+                         1e-9),
     "probe_run.kernel": (reference.attention,),
     "probe_run.kinds": (KERNEL_CASE, True, "top_left", "any", 0),
     "probe_run.layer": (lambda x, memory, keep: x,),
+    "practice.Check.hint": (
+        practice.Check({"a": practice.Exercise(len, ("One.", "Two."), "")}), "a"),
+    "practice.asked": (sum, ARRAYS[0]),
+    "practice.examined": (reference.attention,),
+    "practice.listed": (["One.", "Two."],),
+    "practice.same": (ARRAYS[0].tolist(), ARRAYS[0].tolist()),
+    "practice.untouched": ({"a": [None], "b": ARRAYS},),
     "probes.leaks": (lambda x: x.cumsum(dim=1), SIDE_TENSORS[1], masks.causal(7)),
     "programs.linear": (CASE.x, CASE.weights["W_q"], CASE.weights["b_q"]),
     "programs.loops": ATTEND,
@@ -318,6 +362,7 @@ CALLS = {
     "reference.repeat_heads": (ARRAYS[0], 6),
     "reference.softmax": (SCORES,),
     "reference.split_heads": (PACKED[0], 3),
+    "report.described": ("no scale", {"no scale": "none"}),
     "report.Report.lines": (REPORT,),
     "report.Report.to_dict": (REPORT,),
     "sequence_first.AlibiMultiHeadAttention.get_scores": (ALIBI, *SEQUENCE_HEADS[:2]),
@@ -334,7 +379,7 @@ CALLS = {
     "slots.named": ({"o": "out_proj"}, "in_proj_weight"),
     "slots.parts": (MHA, "out_proj"),
     "subjects.answering": (EXAM.subject,),
-    "subjects.guesses": (reference.attention,),
+    "frameworks.guesses": (reference.attention,),
     "subjects.trials": (reference.attention,),
     "tf_attention.AdditiveAttention.call": (
         tf_attention.AdditiveAttention(4, 4, 9, 0.5), *ONE_HEAD, LENGTHS),
@@ -373,21 +418,31 @@ CALLS = {
 }
 KEYWORDS = {"sequence_first.MultiHeadAttention.forward": {
     "query": SEQUENCES[0], "key": SEQUENCES[1], "value": SEQUENCES[1], "mask": SEQUENCE_MASK}}
-WRITES = {"slots.write", "weights.load"}  # into its first argument: that is what it is for
+WRITES = {"probe_process.receive", "probe_process.send",
+          "slots.write", "weights.load"}  # into its first argument: that is what it is for
 NOTHING_TO_MODIFY = {
+    "diagnosis.rounded", "doctor_child.examined", "doctor_child.found", "doctor_child.imported",
+    "doctor_child.main", "doctor_command.main", "doctor_command.parser",
+    "doctor_command.Parser.error", "doctor_command.refusal", "doctor_command.roles",
+    "doctor_command.run", "report.wrapped", "subjects.refusing", "verdict.of_problem",
     "adapters.keras_layer", "adapters.numpy_function", "adapters.torch_function",
     "adapters.torch_module",
+    "assignment.hand_out", "assignment.handout", "assignment.main", "assignment.number",
+    "assignment.options", "assignment.seed", "assignment.signed",
     "checks.corner", "checks.divisible", "explore.reshape_microscope", "frameworks.keras_dtype",
     "frameworks.onnx",
     "fault_table.decoders", "fault_table.kernels", "fault_table.layers", "fault_table.table",
+    "faults.assignment", "grading.accepted", "grading.fields", "grading.grades",
+    "panel.healthy", "panel.panel", "patients.names", "patients.sick",
+    "probe_process.load", "probe_process.main", "probe_score.asked", "probe_score.score",
     "findings.kernel_case",
     "findings.layer_case", "findings.place",
     "frameworks.tensorflow", "layer_probes.parameter_count",
     "kernel_cases.ladder", "layouts.linear", "masks.causal", "masks.offsets", "masks.window",
     "parity.bound", "parity.case", "parity.eight_cases", "parity.programs", "plots.figure",
-    "positions.alibi_bias", "positions.alibi_slopes", "programs.einsum", "programs.folded",
-    "programs.keras_mha", "programs.sdpa", "programs.sequence_first", "programs.ten",
-    "programs.torch_mha", "setup.installed",
+    "positions.alibi_bias", "positions.alibi_slopes", "practice.predictions", "programs.einsum",
+    "programs.folded", "programs.keras_mha", "programs.sdpa", "programs.sequence_first",
+    "programs.ten", "programs.torch_mha", "setup.installed",
     "setup.numbers", "setup.on_colab", "sizes.lengths", "sizes.qkv", "sizes.sides", "sizes.weights",
     "tf_attention.dense", "timing.peak_memory",
 }

@@ -40,12 +40,12 @@ def test_a_program_gets_and_returns_arrays_of_its_framework(program):
     (with_numpy, "numpy"), (with_torch, "torch"), (torch.nn.Linear(3, 3), "torch"),
     (lambda x: x, "torch"), (np.tanh, "numpy")])
 def test_the_likeliest_framework_is_tried_first(program, first):
-    assert subjects.guesses(program)[0] == first
+    assert frameworks.guesses(program)[0] == first
 
 
 def test_a_program_that_mentions_nothing_is_tried_with_numpy_and_then_pytorch():
     bare = eval("lambda x: x", {})
-    assert subjects.guesses(bare) == ["numpy", "torch"]
+    assert frameworks.guesses(bare) == ["numpy", "torch"]
     assert [(s.framework, s.dtype) for s in subjects.trials(bare)] == [
         ("numpy", "float64"), ("torch", "float64"), ("numpy", "float32"), ("torch", "float32")]
     assert [s.framework for s in subjects.trials(bare, "tensorflow")] == ["tensorflow"] * 2
@@ -53,7 +53,7 @@ def test_a_program_that_mentions_nothing_is_tried_with_numpy_and_then_pytorch():
 
 def test_keras_counts_as_tensorflow():
     layer = frameworks.tensorflow().keras.layers.Dense(3)
-    assert subjects.guesses(layer)[0] == "tensorflow"
+    assert frameworks.guesses(layer)[0] == "tensorflow"
 
 
 @pytest.mark.parametrize(("program", "words"), [

@@ -9,6 +9,7 @@ from utils import (
     diagnosis,
     faulty_decoding,
     kernel_cases,
+    kernel_constants,
     kernel_switches,
     probe_run,
     subjects,
@@ -57,7 +58,8 @@ class Decoder:
 
 def levels(options):
     """Return the Decodings to try in turn, the most general first."""
-    return [Decoding(Form(True, equal, options.grouped), options) for equal in (False, True)]
+    return [Decoding(Form(True, equal, options.grouped, unmasked=True), options)
+            for equal in (False, True)]
 
 
 class Decoding(NamedTuple):
@@ -71,14 +73,14 @@ class Decoding(NamedTuple):
     def cases(self):
         """Return the Cases that the search runs on."""
         q, k, v = self._tensors(SEARCH, 0)
-        found = [Case(f"chunks of {', '.join(map(str, c))}", (q, k, v, c)) for c in CHUNKS]
+        found = [Case(f"chunks of {'+'.join(map(str, c))}", (q, k, v, c)) for c in CHUNKS]
         return [*found, Case("large scores", (LARGE * q, k, v, CHUNKS[2])),
-                Case("chunks of 5, 1, 3", (*self._tensors(SECOND, 1), (5, 1, 3)))]
+                Case("chunks of 5+1+3", (*self._tensors(SECOND, 1), (5, 1, 3)))]
 
     def others(self):
         """Return the Cases that an explanation is confirmed on."""
-        return [Case("chunks of 3, 2, 1", (*self._tensors(CONFIRM, 2), (3, 2, 1))),
-                Case("chunks of 1, 4, 1", (*self._tensors(CONFIRM, 3), (1, 4, 1)))]
+        return [Case("chunks of 3+2+1", (*self._tensors(CONFIRM, 2), (3, 2, 1))),
+                Case("chunks of 1+4+1", (*self._tensors(CONFIRM, 3), (1, 4, 1)))]
 
     def trouble(self, answer, args):
         """Return what is wrong with the form of an answer, or nothing."""
@@ -91,11 +93,9 @@ class Decoding(NamedTuple):
     def switches(self, ask):
         """Return the Switches to try, those of constants read off the program included."""
         two = [kernel_cases.shape(self.form, which) for which in (SEARCH, SECOND)]
-        known = kernel_switches.constants(lambda q, k, v, keep: ask(q, k, v, (q.shape[2],)), two,
-                                          self.options, "no mask")
-        inside = kernel_switches.switches(self.form, self.options)
-        return [*SWITCHES, *known, *(s for s in inside if "hiding" not in s.settings
-                                     or s.settings["hiding"].part == "causal")]
+        known = kernel_constants.constants(lambda q, k, v, keep: ask(q, k, v, (q.shape[2],)), two,
+                                           self.options, "no mask")
+        return [*SWITCHES, *known, *kernel_switches.switches(self.form, self.options)]
 
     def steady(self, subject):
         """Return a random program as it would be without its dropout."""
@@ -107,6 +107,12 @@ class Decoding(NamedTuple):
         return probe_run.decoding(
             subjects.answering(step), tolerance=diagnosis.TOLERANCES[subject.dtype],
             d_v=self._tensors(SEARCH, 0)[2].shape[3])
+
+    def besides(self, subject):
+        """Return the Findings on what is no fault by itself."""
+        q, k, v, _ = self.cases()[0].args
+        ask = subjects.answering(subject)
+        return [probe_run.finite(lambda q, k, v, keep: ask(q, k, v, (q.shape[2],)), q, k, v)]
 
     def limits(self):
         """Return in words which sizes it does not take although nobody has said so."""

@@ -12,8 +12,9 @@ import numpy as np
 
 # The largest |got - expected| / max(1, |expected|) that counts as the same, per dtype.
 TOLERANCES = {"float64": 2e-5, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
+BOUNDS = (1e-9, 1e-5, 1e-3)  # below which a difference is rounding, and not the same everywhere
 LARGEST = 3      # switches in a set
-SECONDS = 1.5    # after which no larger sets are tried
+SECONDS = 2.0    # of this thread's own work, after which no larger sets are tried
 
 
 class Switch(NamedTuple):
@@ -30,11 +31,11 @@ def search(switches, agrees, largest=LARGEST, seconds=SECONDS):
     [()] means that no switch is needed, [] that no set will do. Two switches with a setting in
     common are never in one set.
     """
-    end = time.monotonic() + seconds
+    end = time.thread_time() + seconds
     for size in range(largest + 1):
         found = []
         for some in itertools.combinations(switches, size):
-            if size > 1 and time.monotonic() > end:
+            if size > 1 and time.thread_time() > end:
                 return found
             settings = together(some)
             if settings is not None and agrees(settings):
@@ -64,3 +65,9 @@ def gap(got, expected, defined_only=False):
     passed = np.isnan(expected) & (np.isnan(got) | defined_only)
     gaps = np.where(passed | (got == expected), 0.0, np.where(np.isnan(gaps), np.inf, gaps))
     return float(gaps.max(initial=0.0))
+
+
+def rounded(number):
+    """Return a difference as text, the same on every machine: one of rounding only by its bound."""
+    bound = next((bound for bound in BOUNDS if number < bound), None)
+    return f"< {bound:.0e}".replace("e-0", "e-") if bound else f"{number:.0e}"

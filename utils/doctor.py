@@ -6,13 +6,24 @@ A program is asked small random questions; its answers are compared with ``utils
 where they differ, with ``utils.faulty`` under every fault, pair and triple of faults by name.
 """
 
-from utils import decoding_level, kernel_level, layer_level, slots, verdict
+from utils import (
+    decoding_level,
+    kernel_level,
+    layer_level,
+    libraries,
+    modules,
+    slots,
+    subjects,
+    verdict,
+)
 from utils.exam import EMPTY, Exam, settle
 from utils.kernel_switches import Options
-from utils.layer_cases import Form
-from utils.modules import of_module
+from utils.layer_cases import MASKS, Form
 from utils.report import Report
 
+OPTIONS = {"kernel": ("grouped", "masks"), "decoding": ("grouped",),
+           "layer": ("self_attention", "masks", "pre_norm", "batch_first", "n_heads", "call",
+                     "roles", "packed")}  # of a level, besides those of all
 CORNERS = (False, True, "top_left", "bottom_right")
 
 
@@ -26,46 +37,62 @@ def examine(program, level="kernel", *, causal=False, empty_rows=None, framework
     "top_left" or "bottom_right" when also for others. ``empty_rows``: what a query without keys
     must get, "zeros", "nan", "average" or "unmasked"; None leaves the choice to the program.
 
-    A kernel: ``grouped``, k and v may have fewer heads. A layer: ``self_attention``, memory is x;
-    ``masks``, those that it takes: "any", "heads alike", "padding" (b, 1, 1, j) or "none";
-    ``pre_norm``, a LayerNorm comes first.
+    A kernel: ``grouped``, k and v may have fewer heads; ``masks``: "any", or "none" where keep is
+    always None. A layer: ``self_attention``, memory is x; ``masks``, those that it takes: "any",
+    "heads alike", "padding" (b, 1, 1, j) or "none"; ``pre_norm``, a LayerNorm comes first;
+    ``batch_first``, False where x is (i, b, e).
 
     A torch module or Keras layer: ``n_heads``, and ``call(module, x, memory, keep) -> out``, by
     default ``module(x, memory, keep)``, without memory in self-attention. ``program`` may also be a
     class or function ``build(d_model, n_heads)``, a function only with ``call``. ``roles``, {"q":
     name, …} of its parts, and ``packed``, the part that holds [q | k | v], are guessed where
-    neither is given.
+    neither is given. Of ``nn.MultiheadAttention`` and Keras' layer nothing needs to be said.
 
     Decoding, level "decoding": ``(q, k, v, cache) -> (context, cache)``, new positions only; cache
-    is None at first. Raises ValueError for other options.
+    is None at first; ``grouped`` as of a kernel. Raises ValueError for a value that there is not,
+    TypeError for an option.
+
+    From the shell: python -m utils.doctor FILE.py:NAME --help
     """
     for what, value, allowed in (("level", level, LEVELS), ("causal", causal, CORNERS),
-                                 ("empty_rows", empty_rows, (None, *EMPTY))):
+                                 ("empty_rows", empty_rows, (None, *EMPTY)),
+                                 ("masks", more.get("masks", "any"), MASKS)):
         if value not in allowed:
             raise ValueError(f"{what} must be one of {', '.join(map(str, allowed))}, got {value!r}")
+    strange = [option for option in more if option not in OPTIONS[level]]
+    if strange:
+        raise TypeError(f"{strange[0]} is no option of level {level}, which has "
+                        f"{', '.join(OPTIONS[level])}")
     options = Options(bool(causal), causal if isinstance(causal, str) else "top_left",
                       causal is True, more.pop("grouped", False))
     name = getattr(program, "__name__", type(program).__name__)
-    program, kinds = LEVELS[level](program, options, **more)
-    subject, kind, problem = settle(program, kinds, getattr(program, "framework", framework))
-    if subject is None:
-        unasked = problem.startswith("raises")
-        return Report(name, level, "could not examine" if unasked else "sick", f"It {problem}.")
-    exam = Exam(subject, kind)
-    return verdict.written(name, level, exam, exam.diagnose(), empty_rows)
+    with modules.kept(program):
+        try:
+            program, kinds = LEVELS[level](program, options, **more)
+        except subjects.RefusalError as refusal:
+            return Report(name, level, "could not examine", f"it {refusal}.")
+        subject, kind, problem = settle(program, kinds, getattr(program, "framework", framework))
+        if subject is None:
+            return Report(name, level, verdict.of_problem(problem), f"it {problem}.")
+        exam = Exam(subject, kind)
+        return verdict.written(name, level, exam, exam.diagnose(), empty_rows)
 
 
-def _kernels(program, options):
-    return program, kernel_level.levels(options)
+def _kernels(program, options, masks="any"):
+    return program, kernel_level.levels(options, unmasked=masks == "none")
 
 
-def _layers(program, options, self_attention=False, masks="any", pre_norm=False, **module):
+def _layers(program, options, self_attention=False, masks="any", pre_norm=False, batch_first=True,
+            **module):
     form = Form(square=options.square or self_attention, self_attention=self_attention,
                 masks=masks, pre_norm=pre_norm)
     heads = None
     if module or isinstance(program, type) or slots.framework(program):
-        program, heads = of_module(program, self_attention=self_attention, **module)
+        program, heads = modules.of_module(program, self_attention=self_attention,
+                                           batch_first=batch_first, **module)
         form = form._replace(equal_widths=True, unbiased=program.unbiased)
+    elif not batch_first:
+        program = libraries.sequence_first(program)
     return program, layer_level.levels(form, options, heads)
 
 
@@ -75,3 +102,7 @@ def _decoders(program, options):
 
 
 LEVELS = {"kernel": _kernels, "layer": _layers, "decoding": _decoders}
+
+if __name__ == "__main__":
+    from utils import doctor_command
+    raise SystemExit(doctor_command.main())

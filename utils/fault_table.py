@@ -126,9 +126,19 @@ def _row(fault, runs):
     return Row(fault, seen, sum(not any(each.values()) for each in fails), len(runs))
 
 
-def markdown(rows):
-    """Return the table as text: ● seen in every program, ○ in some, · in none, blank not asked."""
+def silent(rows):
+    """Return the names of the probes that saw none of these faults."""
     names = dict.fromkeys(name for row in rows for name in row.seen)
+    return [name for name in names if not any(row.seen.get(name) for row in rows)]
+
+
+def markdown(rows):
+    """Return the table as text: ● seen in every program, ○ in some, · in none, blank not asked.
+
+    Without the columns of those that are ``silent``.
+    """
+    hushed = silent(rows)
+    names = dict.fromkeys(name for row in rows for name in row.seen if name not in hushed)
     lines = [["fault", *names], ["---"] * (len(names) + 1)]
     for row in rows:
         marks = [_mark(row.seen.get(name)) for name in names]

@@ -159,3 +159,13 @@ DECODING = (
           "Earlier keys are looked at, but their values are lost.", CACHE, "masks"),
 )
 FAULTS = {fault.name: fault for fault in KERNEL + LAYER + DECODING}
+
+
+def assignment(seed, level="kernel"):
+    """Return a sick program, a callable that does not show its fault: each seed has its own.
+
+    ``level``: "kernel" or "layer"; what it may be asked stands in ``patients.CONTRACTS``. The
+    fault is revealed by ``python -m utils.assignment reveal SEED``.
+    """
+    from utils.patients import Patient  # which needs the names above
+    return Patient(seed, level)

@@ -6,7 +6,7 @@ The switches of its kernel are those of ``utils.faulty.attention``. The names of
 
 import numpy as np
 
-from utils import faulty, reference
+from utils import faulty
 
 EPSILON = 1e-5  # of the LayerNorm, as everywhere
 
@@ -20,9 +20,9 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, swapped=False, u
     sequence. ``unbiased`` and ``transposed``: letters of q, k, v, o. ``order``: whose weights q, k
     and v take; ``reading``: see ``_read``. ``cut``: the input, not the projection, is cut, and each
     head has its "own" square of W, the "first" one, or its columns of the first "rows".
-    ``shared``: (head, letters), the head that all use. ``torn``: letters of what is split without
-    transpose; ``merge``: with one. ``out``: what of W_o and b_o is used. ``masking``: a name in
-    MASKINGS.
+    ``shared``: (head, letters), the head that all use, with "mask" its mask too. ``torn``: letters
+    of what is split without transpose; ``merge``: with one. ``out``: what of W_o and b_o is used.
+    ``masking``: a name in MASKINGS.
     """
     weights = _weights(weights, n_heads, unbiased, transposed, order, reading)
     if norm is not None:
@@ -38,6 +38,8 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, swapped=False, u
         heads.append(head)
     if keep is not None:
         keep = np.broadcast_to(keep, (*heads[0].shape[:3], heads[1].shape[2]))
+        if shared is not None and "mask" in shared[1]:
+            keep = keep[:, [shared[0]] * n_heads]
         keep = MASKINGS[masking](keep) if masking else keep
     context, _ = faulty.attention(*heads, keep, **kernel)
     context = _merge(context, merge)
@@ -96,12 +98,12 @@ def _project(x, weight, bias, n_heads, cut):
 
 def _split(x, n_heads, transpose):
     if transpose:
-        return reference.split_heads(x, n_heads)
+        return x.reshape(*x.shape[:2], n_heads, -1).swapaxes(1, 2)
     return x.reshape(len(x), n_heads, x.shape[1], -1)
 
 
 def _merge(x, transpose):
-    return reference.merge_heads(x) if transpose else x.reshape(len(x), x.shape[2], -1)
+    return (x.swapaxes(1, 2) if transpose else x).reshape(len(x), x.shape[2], -1)
 
 
 def _only(axis, chosen, inside=True):

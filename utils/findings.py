@@ -143,8 +143,9 @@ def judge(probe, got, expected, bound, good, bad, counted=True):
     if found.max(initial=0.0) <= bound:
         return Finding(probe, True, float(found.max(initial=0.0)), bound, "", good)
     index = tuple(int(n) for n in np.unravel_index(np.argmax(found), found.shape))
-    expected = np.broadcast_to(expected, got.shape)
-    sentence = bad.format(where=place(index), got=f"{got[index]:.3g}",
-                          expected=f"{expected[index]:.3g}")
+    pair = got[index], np.broadcast_to(expected, got.shape)[index]
+    texts = next(([f"{x:.{n}g}" for x in pair] for n in (3, 6, 9) if f"{pair[0]:.{n}g}" !=
+                  f"{pair[1]:.{n}g}"), pair)  # with the digits that it takes to see a difference
+    sentence = bad.format(where=place(index), got=texts[0], expected=texts[1])
     return Finding(probe, False, float(found[index]), bound, place(index), sentence)
 

@@ -1,10 +1,13 @@
-"""TensorFlow, imported without the lines it writes to the terminal, and ONNX for its one page."""
+"""TensorFlow without the lines it writes to the terminal, ONNX, and what a program is made of."""
 
 import contextlib
 import os
 from importlib.util import find_spec
+from types import ModuleType
 
 from utils import setup
+
+NAMES = ("torch", "tensorflow", "numpy")
 
 
 def tensorflow():
@@ -58,3 +61,38 @@ def onnx():
     except ImportError as error:
         raise ImportError(f"ONNX is missing: pip install {package}") from error
     return onnx
+
+
+def guesses(program):
+    """Return the frameworks that a program may be written in, the likeliest first.
+
+    TensorFlow is among them only where the program, or the file that it stands in, mentions it.
+    """
+    used, around = _mentions(getattr(program, "program", program))
+    order = [name for name in NAMES if name in used]
+    order += [name for name in NAMES if name in around and name not in order]
+    return order + [name for name in ("numpy", "torch") if name not in order]
+
+
+def _mentions(program):
+    """Return the frameworks that a program's code names, and those its module has imported."""
+    function = program if hasattr(program, "__code__") else getattr(
+        program, "forward", getattr(program, "call", type(program).__call__))
+    code = getattr(function, "__code__", None)
+    scope = getattr(function, "__globals__", {})
+    names = set()
+    stack = [code] if code else []
+    while stack:
+        code = stack.pop()
+        names |= {*code.co_names}
+        stack += [const for const in code.co_consts if hasattr(const, "co_names")]
+    bases = {base.__module__ for base in type(program).__mro__}
+    used = {_root(scope[name]) for name in names if name in scope}
+    used |= {name.partition(".")[0].replace("keras", "tensorflow") for name in bases}
+    return used, {_root(value) for value in scope.values() if isinstance(value, ModuleType)}
+
+
+def _root(value):
+    """Return the framework that a module, function or class comes from."""
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+    return (name or "").partition(".")[0].replace("keras", "tensorflow")

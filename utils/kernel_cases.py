@@ -14,15 +14,17 @@ SEARCH = {"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 4, "d_v": 6}
 SECOND = {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 8, "d_v": 3}
 CONFIRM = {"batch": 2, "heads": 5, "n_q": 8, "n_k": 6, "d_head": 3, "d_v": 7}
 GROUPED = {2: (4, 2), 3: (6, 2), 5: (6, 3)}  # by heads: those of q, and those of k and v
+EXTREME = {"large scores", "scores far below 0"}  # cases in which a careless softmax overflows
 LARGE = 30  # scores of a trained model can be as large as this many standard deviations
 
 
 class Form(NamedTuple):
-    """What sizes a program takes: n_q == n_k only, d_v == d only, fewer heads of k and v."""
+    """What a program takes: n_q == n_k only, d_v == d only, fewer heads of k and v, no mask."""
 
     square: bool = False
     equal_features: bool = False
     grouped: bool = False
+    unmasked: bool = False
 
     def __str__(self):
         limits = [text for text, on in (("n_q == n_k", self.square),
@@ -37,9 +39,9 @@ class Case(NamedTuple):
     args: tuple
 
 
-def ladder(square=False, grouped=False):
+def ladder(square=False, grouped=False, unmasked=False):
     """Return the Forms to try in turn, the most general first."""
-    forms = [Form(s, e, grouped) for e in (False, True) for s in (False, True)]
+    forms = [Form(s, e, grouped, unmasked) for e in (False, True) for s in (False, True)]
     return [form for form in forms if form.square or not square]
 
 
@@ -70,7 +72,10 @@ def tensors(size, seed):
 def search(form, seed=0):
     """Return the Cases that the search runs on, of two sizes: a constant may fit one by chance."""
     q, k, v, keeps = tensors(shape(form, SEARCH), seed)
-    cases = [Case(name, (q, k, v, keep)) for name, keep in keeps.items()]
+    if form.unmasked:
+        keeps = dict.fromkeys(keeps)
+    names = ["no mask"] if form.unmasked else keeps
+    cases = [Case(name, (q, k, v, keeps[name])) for name in names]
     # Where all scores lie far below 0, a hidden score of -100 is the largest.
     below = (-LARGE * abs(q), 3 * abs(k), v, keeps["a mask per head"])
     cases += [Case("large scores", (LARGE * q, k, v, keeps["padding"])),
@@ -84,9 +89,10 @@ def confirm(form, seed=0):
 
 
 def _some(form, which, seed, names):
-    """Return the Cases of these sizes with these masks."""
+    """Return the Cases of these sizes with these masks, or where it takes none, without one."""
     q, k, v, keeps = tensors(shape(form, which), seed)
-    return [Case(f"{name}, n_q={q.shape[2]}", (q, k, v, keeps[name])) for name in names]
+    names = names[:1] if form.unmasked else names
+    return [Case(f"{name} with {q.shape[2]} queries", (q, k, v, keeps[name])) for name in names]
 
 
 def trouble(answer, args):

@@ -6,14 +6,16 @@ import numpy as np
 
 from utils import diagnosis, faulty, kernel_cases, probe_run, sizes, subjects
 from utils.kernel_cases import Form, trouble, weights_of
-from utils.kernel_switches import Options, constants, switches
+from utils.kernel_constants import constants
+from utils.kernel_switches import Options, switches
 
 RUNS = 64  # of a program with dropout: at p = 0.8 a weight is dropped in all with chance 1e-6
 
 
-def levels(options):
-    """Return the Kernels to try in turn, the most general first."""
-    return [Kernel(form, options) for form in kernel_cases.ladder(options.square, options.grouped)]
+def levels(options, unmasked=False):
+    """Return the Kernels to try in turn, the most general first; ``unmasked``: they get no keep."""
+    forms = kernel_cases.ladder(options.square, options.grouped, unmasked)
+    return [Kernel(form, options) for form in forms]
 
 
 class Kernel(NamedTuple):
@@ -45,7 +47,7 @@ class Kernel(NamedTuple):
         two = [kernel_cases.shape(self.form, which) for which in (kernel_cases.SEARCH,
                                                                   kernel_cases.SECOND)]
         return switches(self.form, self.options) + constants(
-            ask, two, self.options, "a mask per head")
+            ask, two, self.options, "no mask" if self.form.unmasked else "a mask per head")
 
     def steady(self, subject):
         """Return a random program as it would be without its dropout."""
@@ -57,8 +59,14 @@ class Kernel(NamedTuple):
         return probe_run.kernel(
             subjects.answering(subject), causal=self.options.causal,
             align=self.options.corner if aligned else None, square=self.form.square,
-            grouped=self.form.grouped, tolerance=diagnosis.TOLERANCES[subject.dtype],
+            grouped=self.form.grouped, masks="none" if self.form.unmasked else "any",
+            tolerance=diagnosis.TOLERANCES[subject.dtype],
             d_v=sizes.D_HEAD if self.form.equal_features else sizes.D_V)
+
+    def besides(self, subject):
+        """Return the Findings on what is no fault by itself."""
+        *inputs, _ = self.cases()[0].args
+        return [probe_run.finite(subjects.answering(subject), *inputs)]
 
     def limits(self):
         """Return in words which sizes it does not take although nobody has said so."""

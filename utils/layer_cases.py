@@ -36,7 +36,8 @@ class Form(NamedTuple):
 
     def kernel(self):
         """Return the form of the kernel inside, whose values are as wide as its keys."""
-        return kernel_cases.Form(self.square or self.self_attention, equal_features=True)
+        return kernel_cases.Form(self.square or self.self_attention, equal_features=True,
+                                 unmasked=self.masks == "none")
 
 
 def ladder(form):
@@ -98,7 +99,7 @@ def _some(form, which, heads, seed, names):
     """Return the Cases of these sizes with these masks."""
     size = shape(form, which, heads)
     x, memory, weights, keeps = tensors(form, size, seed)
-    return [Case(name if which is SEARCH else f"{name}, {size['n_k']} keys",
+    return [Case(name if which is SEARCH else f"{name} with {size['n_k']} keys",
                  (x, memory, weights, size["heads"], keeps[name])) for name in names]
 
 

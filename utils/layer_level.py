@@ -8,8 +8,9 @@ from utils import (
     diagnosis,
     faulty_layer,
     kernel_cases,
-    kernel_switches,
+    kernel_constants,
     layer_cases,
+    layer_probes,
     layer_switches,
     probe_run,
     sizes,
@@ -64,7 +65,7 @@ class Layer(NamedTuple):
         found = layer_switches.switches(self.form, self.options)
         if self.form.pre_norm or (self.heads and self.heads[1] < 3):
             return found
-        return found + kernel_switches.constants(
+        return found + kernel_constants.constants(
             layer_cases.as_kernel(ask, self.form, self.heads and self.heads[1]), self._sizes(),
             self.options, MASKS[self.form.masks])
 
@@ -91,7 +92,28 @@ class Layer(NamedTuple):
             subjects.answering(subject), causal=self.options.causal, square=self.form.square,
             masks=self.form.masks.replace("heads alike", "any"), d_in=e, weights=held,
             n_heads=n_heads, self_attention=self.form.self_attention,
-            tolerance=diagnosis.TOLERANCES[subject.dtype])
+            tolerance=diagnosis.TOLERANCES[subject.dtype]) + self.besides(subject)[1:]
+
+    def besides(self, subject):
+        """Return the Findings on what is no fault by itself; of a module there is more to ask."""
+        (x, memory, weights, *_), (*_, keep) = (case.args for case in self.cases()[:2])
+        sides = (x,) if self.form.self_attention else (x, memory)
+        ask, module = self._asking(subject), subject.program
+        found = [probe_run.finite(ask, *sides)]
+        if getattr(module, "wanted", ""):
+            more = subjects.Subject(module.asking, subject.framework, subject.dtype)
+            found.append(probe_run.on_off(ask, self._asking(more), sides, keep,
+                                          diagnosis.TOLERANCES[subject.dtype]))
+        if hasattr(module, "parameters"):
+            e, biased = len(weights["W_o"]), set("qkvo") - set(module.unbiased)
+            found.append(layer_probes.parameter_count(module.parameters(), e, e, biased=biased))
+        return found
+
+    def _asking(self, subject):
+        """Return the layer as ``program(x, memory, keep)``, with the weights of the first case."""
+        _, _, weights, n_heads, _ = self.cases()[0].args
+        answer = subjects.answering(subject)
+        return lambda x, memory, keep: answer(x, memory, weights, n_heads, keep)
 
     def limits(self):
         """Return in words which sizes it does not take although nobody has said so."""

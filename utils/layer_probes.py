@@ -40,17 +40,19 @@ def weights_on_off(program, asking, case):
                  case.rows(case.rule.any(axis=-1)))
 
 
-def parameter_count(count, d_in, d_model, d_out=None, bias=True):
+def parameter_count(count, d_in, d_model, d_out=None, biased="qkvo"):
     """Has it as many parameters as three projections and one output? The heads do not matter.
 
-    ``d_out`` defaults to d_in. 3 d_in d_model + d_model d_out, and 3 d_model + d_out biases.
+    ``d_out`` defaults to d_in. 3 d_in d_model + d_model d_out, and d_model, of o d_out, for each
+    letter of ``biased``.
     """
     d_out = d_in if d_out is None else d_out
-    expected = 3 * d_in * d_model + d_model * d_out + bias * (3 * d_model + d_out)
+    biases = sum(d_out if letter == "o" else d_model for letter in biased)
+    expected = 3 * d_in * d_model + d_model * d_out + biases
     ok = count == expected
     sentence = (f"It has {count} parameters, as it should." if ok else
                 f"It has {count} parameters; W_q, W_k, W_v, W_o"
-                f"{' and their biases' if bias else ''} have {expected}.")
+                f"{' and their biases' if biased else ''} have {expected}.")
     return Finding("parameter count", ok, count, expected, "", sentence)
 
 

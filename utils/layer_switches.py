@@ -33,7 +33,7 @@ def switches(form, options):
         found.append(Switch("batch and sequence swapped", {"swapped": True}))
     if form.pre_norm:
         found.append(Switch("LayerNorm over time", {"norm": 1}))
-    return found + _of_kernel(form, options)
+    return found + kernel_switches.switches(form.kernel(), options)
 
 
 def _projections(form):
@@ -43,6 +43,10 @@ def _projections(form):
     found += [Switch("shared head", {"shared": (head, letters)},
                      f"all heads use the {which} one's {', '.join(letters)}")
               for head, which in ((0, "first"), (-1, "last")) for letters in _some("qkv")]
+    if form.masks == "any":  # otherwise all heads have the same mask anyway
+        found += [Switch("shared head", {"shared": (head, "qkv mask")},
+                         f"all heads are the {which}, its mask included")
+                  for head, which in ((0, "first"), (-1, "last"))]
     if form.equal_widths:
         found += [Switch("transposed weight", {"transposed": letters},
                          f"x @ W.T for {', '.join(letters)}") for letters in _some("qkvo")]
@@ -69,12 +73,3 @@ def _some(letters):
     """Return all choices of one or more letters, the largest first."""
     return ["".join(some) for n in range(len(letters), 0, -1)
             for some in itertools.combinations(letters, n)]
-
-
-def _of_kernel(form, options):
-    """Return the Switches of the kernel: without a mask there is nothing to do wrong with it."""
-    found = kernel_switches.switches(form.kernel(), options)
-    if form.masks != "none":
-        return found
-    return [s for s in found if "hiding" not in s.settings
-            or (options.causal and s.settings["hiding"].part == "causal")]

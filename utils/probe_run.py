@@ -62,6 +62,24 @@ def decoding(program, *, d_v=sizes.D_V, seed=0, tolerance=1e-9):
     return [*found, asked(kernel_probes.cache, program, case)]
 
 
+def finite(program, queries, *read):
+    """Return the Finding of finiteness of ``program(queries, *read, keep)``, asked without mask."""
+    return asked(invariants.finiteness, program, _case(queries, read, None))
+
+
+def on_off(program, asking, sides, keep, tolerance):
+    """Return the Finding on whether asking for the weights leaves the answer be, with ``keep``."""
+    case = _case(sides[0], sides[1:], keep)._replace(tolerance=tolerance)
+    return asked(layer_probes.weights_on_off, program, asking, case)
+
+
+def _case(queries, read, keep):
+    """Return the Case of these inputs; without keep, every query may hear every word."""
+    n_k = (read or (queries,))[0].shape[-2]
+    rule = np.ones((len(queries), queries.shape[-2], n_k), bool)
+    return findings.Case(queries, read, keep, rule if keep is None else rule & keep[:, 0])
+
+
 def answers(program, probes, cases):
     """Return the Findings of the probes for which there is a case."""
     return [asked(probe, program, cases[kind]) for probe, kind in probes if kind in cases]

@@ -1,11 +1,16 @@
 """What the doctor says of a program: for the terminal, a notebook, and other programs."""
 
 import html
+import textwrap
 from dataclasses import asdict, dataclass, field
 
 from utils.faults import FAULTS
 
-VERDICTS = ("healthy", "note", "sick", "could not examine")
+# How the first line goes on after the name of the program, by verdict.
+VERDICTS = {"healthy": "is healthy", "note": "is healthy, with a note", "sick": "is sick",
+            "could not examine": "could not be examined"}
+COLOURS = {"healthy": "#2f8f46", "note": "#a87400"}  # else sick; seen on white and on black
+WIDTH = 78
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,7 @@ class Report:
     program: str
     level: str
     verdict: str
-    headline: str
+    headline: str       # what is wrong, in plain words: the first line of the text
     names: list = field(default_factory=list)
     details: dict = field(default_factory=dict)     # what is special here, by name of the fault
     findings: list = field(default_factory=list)    # sentences: what is wrong besides
@@ -31,24 +36,42 @@ class Report:
         return asdict(self) | {"names": [list(some) for some in self.names]}
 
     def lines(self):
-        """Return [(kind, text)] of the report: heading, fault, look, or item."""
-        found = [("heading", f"{self.program}: {self.verdict}. {self.headline}")]
-        for name in dict.fromkeys(name for some in self.names for name in some):
-            fault, detail = FAULTS[name], self.details.get(name)
-            here = f" Here: {detail}." if detail else ""
-            found.append(("fault", f"{name}: {fault.sentence}{here}"))
-            found.append(("look", f"Look at {fault.look} → chapter {fault.chapter}"
-                          + (f"; a real case: {fault.case}" if fault.case else "")))
-        items = [*self.findings, *(f"Note: {note}" for note in self.notes)]
-        return found + [("item", text) for text in [*items, *filter(None, [self.evidence])]]
+        """Return [(kind, text)] of the report: heading, fault, look, case or item."""
+        found = [("heading", f"{self.program} {VERDICTS[self.verdict]}: {self.headline}")]
+        faults = list(dict.fromkeys(name for some in self.names for name in some))
+        for name in faults:
+            if len(faults) > 1:
+                found.append(("fault", f"{name}: {described(name, self.details)}"))
+            found.append(("look", f"Look at {FAULTS[name].look} → chapter {FAULTS[name].chapter}"))
+            if FAULTS[name].case:
+                found.append(("case", f"A real case: {FAULTS[name].case}"))
+        items = [text for text in self.findings if text[1:] not in self.headline]
+        items += [f"Note: {note}" for note in self.notes] + [self.evidence]
+        return found + [("item", text) for text in items if text]
 
     def __str__(self):
-        indent = {"heading": "", "fault": "  ", "look": "    ", "item": "  "}
-        return "\n".join(indent[kind] + text for kind, text in self.lines())
+        several = len({name for some in self.names for name in some}) > 1
+        deep = {"look": 2 + 2 * several, "case": 2 + 2 * several, "heading": 0}
+        return "\n".join(wrapped(text, deep.get(kind, 2)) for kind, text in self.lines())
 
     def _repr_html_(self):
         (_, heading), *rest = self.lines()
-        colour = {"healthy": "#1a7f37", "note": "#9a6700"}.get(self.verdict, "#b42318")
         items = "".join(f"<li>{html.escape(text)}</li>" for _, text in rest)
-        return (f'<div style="border-left: 4px solid {colour}; padding-left: 0.8em">'
-                f"<p><strong>{html.escape(heading)}</strong></p><ul>{items}</ul></div>")
+        colour = COLOURS.get(self.verdict, "#d1453b")
+        return (f'<div style="border-left: 4px solid {colour}; padding-left: 0.8em; color: inherit'
+                f'; overflow-wrap: anywhere"><p><strong>{html.escape(heading)}</strong></p>'
+                f"<ul>{items}</ul></div>")
+
+
+def described(name, details):
+    """Return what a fault does, and what is special about it here, as details by name say."""
+    here = f" Here: {details[name]}." if name in details else ""
+    return FAULTS[name].sentence + here
+
+
+def wrapped(text, indent, width=WIDTH):
+    """Return text in lines of ``width``, indented, the later ones by two more; addresses whole."""
+    whole = text.replace("→ chapter ", "→\xa0chapter\xa0")
+    return textwrap.fill(whole, width, initial_indent=" " * indent, break_long_words=False,
+                         subsequent_indent=" " * (indent + 2), break_on_hyphens=False,
+                         ).replace("\xa0", " ")

@@ -7,14 +7,15 @@ here but something to tell. Nothing is imported that the program does not use.
 import contextlib
 import sys
 import warnings
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from utils import checks, frameworks
 
-FRAMEWORKS = ("torch", "tensorflow", "numpy")
+
+class RefusalError(Exception):
+    """A program cannot even be asked; the words, such as "raises TypeError", say why."""
 
 
 class Answer(NamedTuple):
@@ -30,8 +31,8 @@ class Answer(NamedTuple):
 class Subject:
     """A program to be examined: called with NumPy arrays, it returns an Answer and never raises.
 
-    ``framework`` is one of FRAMEWORKS, ``dtype`` what floating-point arrays are turned into. Every
-    call gets copies, so a program that writes into its input spoils nothing.
+    ``framework`` is one of ``frameworks.NAMES``, ``dtype`` what floating-point arrays are turned
+    into. Every call gets copies, so a program that writes into its input spoils nothing.
     """
 
     def __init__(self, program, framework, dtype="float64"):
@@ -47,7 +48,7 @@ class Subject:
             if not hasattr(out, "shape"):
                 return Answer(error=f"returns {_kind(out)} instead of an array")
             array = checks.to_numpy(out)
-        except Exception as error:  # whatever a learner's program raises
+        except (Exception, SystemExit) as error:  # whatever a learner's program raises
             return Answer(error=_said(error))
         wrote = tuple(n for n, arg in enumerate(args) if isinstance(arg, (np.ndarray, dict))
                       and not _same(copies[n], self._given(arg, {})))
@@ -71,6 +72,18 @@ class Subject:
         return frameworks.tensorflow().constant(array) if self.framework == "tensorflow" else array
 
 
+@contextlib.contextmanager
+def refusing():
+    """Turn whatever is raised in the block into a RefusalError."""
+    try:
+        with _quiet():
+            yield
+    except RefusalError:
+        raise
+    except (Exception, SystemExit) as error:  # of a learner's constructor
+        raise RefusalError(_said(error)) from error
+
+
 def answering(subject):
     """Return a Subject as a function that returns arrays, and raises where it got no answer."""
     def program(*args):
@@ -81,52 +94,21 @@ def answering(subject):
     return program
 
 
-def guesses(program):
-    """Return the frameworks that a program may be written in, the likeliest first.
-
-    TensorFlow is among them only where the program, or the file that it stands in, mentions it.
-    """
-    used, around = _mentions(getattr(program, "program", program))
-    order = [name for name in FRAMEWORKS if name in used]
-    order += [name for name in FRAMEWORKS if name in around and name not in order]
-    return order + [name for name in ("numpy", "torch") if name not in order]
-
-
 def trials(program, framework=None):
-    """Yield Subjects to try in turn: each framework that it may be, in float64, then float32."""
+    """Yield Subjects to try in turn: each framework that it may be, in float64, then float32.
+
+    PyTorch only if somebody has imported it by then: it takes two seconds.
+    """
     for dtype in ("float64", "float32"):
-        for name in [framework] if framework else guesses(program):
-            yield Subject(program, name, dtype)
+        for name in [framework] if framework else frameworks.guesses(program):
+            if framework or name != "torch" or "torch" in sys.modules:
+                yield Subject(program, name, dtype)
 
 
 def _said(error):
     """Return an exception as one line of at most 200 characters."""
-    text = " ".join(str(error).split())
-    return f"raises {type(error).__name__}" + (f": {text}"[:170] if text else "")
-
-
-def _mentions(program):
-    """Return the frameworks that a program's code names, and those its module has imported."""
-    function = program if hasattr(program, "__code__") else getattr(
-        program, "forward", getattr(program, "call", type(program).__call__))
-    code = getattr(function, "__code__", None)
-    scope = getattr(function, "__globals__", {})
-    names = set()
-    stack = [code] if code else []
-    while stack:
-        code = stack.pop()
-        names |= {*code.co_names}
-        stack += [const for const in code.co_consts if hasattr(const, "co_names")]
-    bases = {base.__module__ for base in type(program).__mro__}
-    used = {_root(scope[name]) for name in names if name in scope}
-    used |= {name.partition(".")[0].replace("keras", "tensorflow") for name in bases}
-    return used, {_root(value) for value in scope.values() if isinstance(value, ModuleType)}
-
-
-def _root(value):
-    """Return the framework that a module, function or class comes from."""
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
-    return (name or "").partition(".")[0].replace("keras", "tensorflow")
+    text = " ".join(str(error).split())[:170].rstrip(". ")
+    return f"raises {type(error).__name__}" + (f": {text}" if text else "")
 
 
 @contextlib.contextmanager
@@ -147,7 +129,9 @@ def _same(copy, original):
 
 
 def _is_pair(returned):
-    return isinstance(returned, (tuple, list)) and len(returned) == 2
+    if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+        return False
+    return isinstance(returned, tuple) or hasattr(returned[0], "shape")  # not numbers in a list
 
 
 def _kind(value):

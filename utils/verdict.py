@@ -1,12 +1,18 @@
 """From what an examination found to the Report that a reader gets."""
 
 from utils import diagnosis
-from utils.report import Report
+from utils.exam import OVERFLOW
+from utils.report import Report, described
 
-EXACT = 1e-9  # float64 is this good, whatever the order of operations
+EXACT, SINGLE = 1e-9, 1e-5  # float64 and float32 are this good, whatever the order of operations
 CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values",
            "unmasked": "what it would get without a mask", "": "something of its own"}
-ORDERS = {("packed order",), ("interleaved packing",)}  # what a guess of the roles may get wrong
+ORDERS = {"packed order", "interleaved packing"}  # what a guess of the roles may get wrong
+
+
+def of_problem(problem):
+    """Return the verdict on a program that never gave an answer of the right form."""
+    return "could not examine" if problem.startswith("raises") else "sick"
 
 
 def written(name, level, exam, found, empty_rows=None):
@@ -15,39 +21,69 @@ def written(name, level, exam, found, empty_rows=None):
     ``empty_rows``: what a query without keys must get, a key of CHOICES, or None.
     """
     dropout = exam.random and exam.ask.dropout
-    if exam.random and not dropout:
-        found = []
+    settings = diagnosis.together(found[0]) if found else {}
+    evidence = exam.evidence(settings) if found else ""
+    if dropout and evidence:
+        evidence = evidence.rstrip(".") + ", its dropout aside."
+    findings, notes = _besides(exam), _notes(exam)
+    if getattr(exam.subject.program, "guessed", False):
+        found, order = _unordered(found)
+        notes += order
+    details = {switch.fault: switch.detail for some in found for switch in some if switch.detail}
     names = list(dict.fromkeys((*["dropout in eval"] * dropout, *(switch.fault for switch in some))
                                for some in found))
-    findings, notes = _besides(exam), _notes(exam)
     if names == [()]:
-        wrong, choices = _choices(exam, empty_rows)
-        findings, notes = findings + wrong, notes + choices
+        wrong, choices = _choices(exam, settings, empty_rows)
+        found_besides, noted = _asked_besides(exam)
+        findings, notes = findings + wrong + found_besides, notes + choices + noted
     elif not names:
-        findings += [exam.differences(), *_probed(exam)]
-    verdict, headline = _verdict(exam, names, findings, notes)
+        findings += [] if len(exam.undefined) == len(exam.asked) else [exam.differences()]
+        findings += [] if exam.undefined or exam.random else _probed(exam)
+    verdict, headline = _verdict(exam, names, findings, notes, details)
     names = [] if verdict == "could not examine" else [some for some in names if some]
-    details = {switch.fault: switch.detail for some in found for switch in some if switch.detail}
-    return Report(name, level, verdict, headline, names, details, findings, notes,
-                  exam.evidence(diagnosis.together(found[0]) if found else {}))
+    return Report(name, level, verdict, headline, names, details, findings, notes, evidence)
 
 
-def _verdict(exam, names, findings, notes):
+def _verdict(exam, names, findings, notes, details):
     """Return the verdict and the headline."""
     missing = getattr(exam.subject.program, "missing", "")
-    if names and _masked(exam.asked) and not _masked(exam.answers):
-        return "could not examine", "It takes no mask."
+    if names == [()] and _masked(exam.asked) and not _masked(exam.answers):
+        return "could not examine", 'it takes no mask; masks="none" asks it without.'
     if missing and not exam.random:
         return "could not examine", f"{missing}."
+    if not names and exam.undefined:
+        return "sick", (f"it gives NaN in {len(exam.undefined)} of {len(exam.asked)} cases, "
+                        f"where numbers are due ({exam.undefined[0]}).")
+    if not names and exam.random:
+        return "sick", "no match. Asked the same again, it answers otherwise, and not by dropout."
     if not names:
-        return "sick", "No match: it is not the reference, nor any fault with a name."
+        return "sick", "no match. It is not the reference, nor any fault with a name."
     if names == [()] and findings:
-        return "sick", "Its numbers equal the reference's, and yet:"
+        return "sick", (f"{findings[0][0].lower()}{findings[0][1:]} Otherwise it equals the "
+                        "reference.")
     if names == [()]:
-        return "note" if notes else "healthy", "It equals the reference."
-    guessed = getattr(exam.subject.program, "guessed", False)
-    return "note" if guessed and ORDERS & {*names} else "sick", (
-        "It equals attention with: " + "; or, the same here: ".join(map(" and ".join, names)) + ".")
+        return "note" if notes else "healthy", "it equals the reference."
+    return "sick", _named(names, details)
+
+
+def _named(names, details):
+    """Return the headline of what has a name: a single fault with what it does."""
+    if names[1:]:
+        return (f"{', or '.join(map(' and '.join, names))}. Nothing that it can be asked tells "
+                "them apart.")
+    one = names[0][0] if len(names[0]) == 1 else ""
+    return f"{' and '.join(names[0])}." + (f" {described(one, details)}" if one else "")
+
+
+def _unordered(found):
+    """Return (found, notes) without the faults that a guess of the roles may have put there."""
+    orders = [switch for some in found[:1] for switch in some if switch.fault in ORDERS]
+    if not orders:
+        return found, []
+    rest = [tuple(switch for switch in some if switch.fault not in ORDERS) for some in found]
+    return (rest if all(rest) else [()]), [
+        f"With the roles as guessed it shows: {orders[0].fault} ({orders[0].detail}). If it is "
+        "meant to hold them so, nothing is wrong."]
 
 
 def _masked(asked):
@@ -61,7 +97,7 @@ def _besides(exam):
     found = [f"It writes into its input: {' and '.join(letters)}."] if letters else []
     if exam.random and not exam.ask.dropout:
         found.append("The same question is answered differently each time.")
-    return found
+    return found + _troubles(exam, "sick")
 
 
 def _notes(exam):
@@ -71,21 +107,41 @@ def _notes(exam):
     found = [f"Guessed: {program.where}; roles= says it for certain."] if guessed else []
     if limits:
         found.append(f"It was asked with {limits} only: other sizes it does not take.")
-    return found + [f"With {', '.join(cases)} it {wrong}."
-                    for wrong, cases in exam.troubles.values()]
+    return found + _troubles(exam, "could not examine")
 
 
-def _choices(exam, empty_rows):
+def _troubles(exam, verdict):
+    """Return sentences on the cases without a usable answer: a mask refused, or a wrong form."""
+    return [f"With {_listed(cases)} it {wrong}." for wrong, cases in exam.troubles.values()
+            if ("could not examine" if wrong == OVERFLOW else of_problem(wrong)) == verdict]
+
+
+def _listed(cases):
+    more = f" and {len(cases) - 3} more cases" if len(cases) > 4 else ""
+    return ", ".join(cases[:3] if more else cases) + more
+
+
+def _choices(exam, settings, empty_rows):
     """Return (findings, notes) on what queries without keys get, and on precision."""
-    style, notes = exam.style({}), []
+    style, notes = exam.style(settings, empty_rows or "zeros"), []
     gets = f"A query without keys gets {CHOICES[style]}"
     if empty_rows and style != empty_rows:
         return [f"{gets}; {CHOICES[empty_rows]} was asked for."], []
     if not empty_rows and style != "zeros":
         notes.append(f"{gets}.")
-    if exam.subject.dtype == "float64" and exam.largest({}) > EXACT:
-        notes.append(f"It takes float64 and agrees to {exam.largest({}):.0e} only.")
+    gap = exam.largest(settings)
+    if exam.subject.dtype == "float64" and gap > EXACT:
+        bound = "about 1e-7" if gap < SINGLE else f"{gap:.0e}"
+        notes.append(f"It takes float64 and agrees to {bound} only.")
     return [], notes
+
+
+def _asked_besides(exam):
+    """Return (findings, notes) of the probes of what the answers themselves do not show."""
+    failed = [found for found in exam.level.besides(exam.subject) if found.ok is False
+              and not (found.probe == "finiteness" and OVERFLOW in exam.troubles)]
+    wrong = [found.sentence for found in failed if found.probe == "weights on/off"]
+    return wrong, [found.sentence for found in failed if found.sentence not in wrong]
 
 
 def _probed(exam):

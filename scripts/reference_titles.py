@@ -1,0 +1,174 @@
+"""Titles of what the chapters cite, and what for, by hand; ``scripts/references.py`` needs them.
+
+{address: (title, what it is cited for)}. Threads and pull requests need no title; a line here says
+what a thread is cited for where the sentence on the page does not stand alone.
+"""
+
+PYTORCH, KERAS = "https://docs.pytorch.org/docs/stable/", "https://keras.io/"
+GITHUB = "https://github.com/"
+D2L = "https://d2l.ai/chapter_attention-mechanisms-and-transformers/"
+
+PAPERS = {
+    "https://doi.org/10.1137/1109020":
+        ("Nadaraya (1964), On estimating regression", "the soft lookup, long before attention"),
+    "https://docs.oracle.com/cd/E19957-01/806-3568/ncg_goldberg.html":
+        ("Goldberg (1991), What every computer scientist should know about floating-point "
+         "arithmetic", "why equal programs differ in the last bits"),
+    "https://proceedings.mlr.press/v9/glorot10a.html":
+        ("Glorot, Bengio (2010), Understanding the difficulty of training deep feedforward neural "
+         "networks", "the initialisation named after Xavier"),
+    "https://arxiv.org/abs/1409.0473":
+        ("Bahdanau, Cho, Bengio (2014), Neural machine translation by jointly learning to align "
+         "and translate", "additive scoring"),
+    "https://arxiv.org/abs/1706.03762":
+        ("Vaswani et al. (2017), Attention is all you need", "the equation, its scale and its "
+         "heads, and the three uses of attention"),
+    "https://arxiv.org/abs/1905.10650":
+        ("Michel, Levy, Neubig (2019), Are sixteen heads really better than one?",
+         "what is left when trained heads are switched off"),
+    "https://arxiv.org/abs/1910.10683":
+        ("Raffel et al. (2019), Exploring the limits of transfer learning",
+         "full, causal and prefix masks"),
+    "https://arxiv.org/abs/1911.00172":
+        ("Khandelwal et al. (2019), Generalization through memorization",
+         "a lookup beside a language model"),
+    "https://arxiv.org/abs/2006.16236":
+        ("Katharopoulos et al. (2020), Transformers are RNNs",
+         "the other order of the two products"),
+    "https://arxiv.org/abs/2010.04245":
+        ("Henry et al. (2020), Query-key normalization for transformers", "scores of bounded size"),
+    "https://transformer-circuits.pub/2021/framework/index.html":
+        ("Elhage et al. (2021), A mathematical framework for transformer circuits",
+         "attention as a sum over heads"),
+    "https://arxiv.org/abs/2108.12409":
+        ("Press, Smith, Lewis (2021), Train short, test long", "ALiBi"),
+    "https://arxiv.org/abs/2203.03466":
+        ("Yang et al. (2022), Tensor programs V", "why to divide by the width itself"),
+    "https://arxiv.org/abs/2302.05442":
+        ("Dehghani et al. (2023), Scaling vision transformers to 22 billion parameters",
+         "scores that grew during training"),
+}
+MANUALS = {
+    PYTORCH + "generated/torch.nn.functional.scaled_dot_product_attention.html":
+        ("PyTorch, `scaled_dot_product_attention`", "what True means, `scale=` and `is_causal=`"),
+    PYTORCH + "generated/torch.nn.MultiheadAttention.html":
+        ("PyTorch, `nn.MultiheadAttention`", "the opposite meaning of True"),
+    PYTORCH + "generated/torch.einsum.html": ("PyTorch, `torch.einsum`", "its letters"),
+    PYTORCH + "generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook":
+        ("PyTorch, `register_forward_hook`", "looking inside a module"),
+    PYTORCH + "notes/autograd.html":
+        ("PyTorch, Autograd mechanics", "what the backward pass keeps"),
+    PYTORCH + "notes/autograd.html#in-place-operations-with-autograd":
+        ("PyTorch, In-place operations with autograd", "tensors that are not yours to change"),
+    PYTORCH + "notes/numerical_accuracy.html":
+        ("PyTorch, Numerical accuracy", "what may differ between two runs"),
+    PYTORCH + "tensor_view.html": ("PyTorch, Tensor views", "which operations never copy"),
+    KERAS + "api/layers/attention_layers/multi_head_attention/":
+        ("Keras, `MultiHeadAttention`", "`key_dim`, the order of arguments, masks"),
+    KERAS + "guides/understanding_masking_and_padding/":
+        ("Keras, Masking and padding", "masks that travel with a tensor"),
+    "https://www.tensorflow.org/guide/function":
+        ("TensorFlow, Better performance with tf.function", "tracing, and what is known when"),
+    "https://www.tensorflow.org/text/tutorials/transformer":
+        ("TensorFlow, Neural machine translation with a transformer and Keras",
+         "a test by trimming the input"),
+    "https://onnx.ai/onnx/operators/onnx__Attention.html":
+        ("ONNX, `Attention`", "a fourth convention of masks"),
+    "https://numpy.org/doc/stable/reference/generated/numpy.einsum.html":
+        ("NumPy, `einsum`", "its letters"),
+    "https://numpy.org/doc/stable/user/basics.broadcasting.html":
+        ("NumPy, Broadcasting", "the rule behind half of the messages"),
+    "https://einops.rocks/1-einops-basics/": ("einops, Tutorial", "`rearrange` on pictures"),
+}
+PROGRAMS = {
+    D2L + "multihead-attention.html":
+        ("Dive into Deep Learning, Multi-head attention", "heads folded into the batch"),
+    D2L + "attention-scoring-functions.html":
+        ("Dive into Deep Learning, Attention scoring functions",
+         "`masked_softmax`, additive scores"),
+    "https://nn.labml.ai/transformers/mha.html":
+        ("labml.ai, Multi-headed attention", "the sequence first, made to be overridden"),
+    "https://nn.labml.ai/transformers/alibi/index.html":
+        ("labml.ai, ALiBi", "one method overridden"),
+    "https://einops.rocks/pytorch-examples.html":
+        ("einops, Writing better code with PyTorch", "the layer written with einsum"),
+    "https://github.com/jaymody/picoGPT":
+        ("Jay Mody, picoGPT", "GPT-2 in sixty lines of NumPy, packed weights"),
+    "https://github.com/openai/gpt-2/blob/master/src/model.py":
+        ("OpenAI, GPT-2's `model.py`", "`c_attn` and `c_proj` where they come from"),
+    "https://github.com/openai/whisper/blob/main/whisper/model.py":
+        ("OpenAI, Whisper's `model.py`", "a layer without the bias that does nothing"),
+    "https://github.com/The-AI-Summer/self-attention-cv/blob/main/self_attention_cv/"
+    "transformer_vanilla/mhsa.py":
+        ("self-attention-cv, `mhsa.py`", "weights packed feature by feature"),
+    "https://github.com/rasbt/LLMs-from-scratch":
+        ("LLMs-from-scratch", "multi-head attention in nine ways, side by side"),
+    "https://en.wikipedia.org/wiki/Mutation_testing":
+        ("Wikipedia, Mutation testing", "asking tests what they notice"),
+    "http://blog.ezyang.com/2019/05/pytorch-internals/":
+        ("Edward Yang (2019), PyTorch internals", "strides, views and storage, drawn"),
+    "https://karpathy.github.io/2019/04/25/recipe/":
+        ("Andrej Karpathy (2019), A recipe for training neural networks",
+         "how to meet what fails silently"),
+}
+THREADS = {
+    GITHUB + "ajhalthor/Transformer-Neural-Network/pull/4":
+        "heads merged without a transpose, in a video course of 2023",
+    GITHUB + "ArrowLuo/CLIP4Clip/issues/22": "the mask of another example",
+    GITHUB + "line/lighthouse/pull/77":
+        "the mask of another example, in five models of a video library",
+    GITHUB + "awslabs/gluonts/pull/1401": "1e−9 where −1e9 was meant",
+    GITHUB + "Shujun-He/RibonanzaNet/issues/5": "−1e−9 where −1e9 was meant",
+    GITHUB + "BobMcDear/attorch/issues/14":
+        "one head for all, in a GPU kernel, 2026",
+    GITHUB + "Dao-AILab/flash-attention/issues/1778":
+        "the causal flag hangs from the bottom right",
+    GITHUB + "ml-explore/mlx/issues/2835": "the causal flag hangs from the bottom right",
+    GITHUB + "elixir-nx/bumblebee/pull/204": "weights packed head by head, read as q, k, v",
+    GITHUB + "lablup/mlxcel/pull/928": "a model so scrambled still writes fluent English",
+    GITHUB + "Lightning-AI/litgpt/pull/1013": "a project that gave up packing head by head",
+    GITHUB + "google-deepmind/dm-haiku/issues/700":
+        "a leak through a norm, found by its derivatives",
+    GITHUB + "Graylab/DL4Proteins-notebooks/issues/12":
+        "the wrong scale in a course on proteins, 2026",
+    GITHUB + "huggingface/pytorch-image-models/pull/1978":
+        "dropout that stayed on in evaluation, 2023",
+    GITHUB + "huggingface/transformers/issues/18284": "T5 divides by nothing, and why it trains",
+    GITHUB + "huggingface/transformers/issues/1419":
+        "`attn.bias` of a GPT-2 checkpoint is the causal mask",
+    GITHUB + "huggingface/transformers/pull/17306":
+        "−1e4, the smallest number of the dtype, and two masks added",
+    GITHUB + "jadore801120/attention-is-all-you-need-pytorch/issues/19":
+        "98 % accuracy, and translations that make no sense",
+    GITHUB + "keras-team/keras-hub/issues/137": "a mask that got no further than the first block",
+    GITHUB + "keras-team/keras-io/issues/1184":
+        "`key_dim=d_model`: as many times the parameters as heads",
+    GITHUB + "keras-team/keras/issues/18373": "`key_dim` is the width of one head",
+    GITHUB + "keras-team/keras-io/pull/1046": "an inverted mask in an example on the Keras site",
+    GITHUB + "keras-team/keras/issues/23038":
+        "the causal mask forgotten when scores are asked for, in a development version",
+    GITHUB + "keras-team/keras/pull/20594": "why the layer takes the mask off its inputs",
+    GITHUB + "labmlai/annotated_deep_learning_paper_implementations/issues/282":
+        "somebody asks to have the wrong axis back",
+    GITHUB + "lsdefine/attention-is-all-you-need-keras/issues/28":
+        "heads in front of the examples, masks repeated as if behind",
+    GITHUB + "MarcoMeter/episodic-transformer-memory-ppo/pull/22":
+        "the projection moved before the cut",
+    GITHUB + "mlc-ai/mlc-llm/pull/3426": "one path forgot to divide",
+    GITHUB + "pytorch/pytorch/issues/41508": "NaN from a row that may attend to nothing",
+    GITHUB + "pytorch/pytorch/pull/133882":
+        "how `scaled_dot_product_attention` came to give zeros",
+    GITHUB + "pytorch/pytorch/issues/103963": "NaN from empty rows before PyTorch 2.5",
+    GITHUB + "pytorch/pytorch/issues/118628": "NaN from empty rows in the kernel for inference",
+    GITHUB + "pytorch/pytorch/issues/118972": "a reader tries to understand `is_causal`",
+    GITHUB + "pytorch/pytorch/issues/99282": "`is_causal` is a hint, and is believed",
+    GITHUB + "pytorch/pytorch/issues/187801": "a mask and `is_causal` together, by kernel",
+    GITHUB + "pytorch/pytorch/issues/2159": "whether it costs anything to keep (out, in)",
+    GITHUB + "pytorch/pytorch/issues/64706": "what three axes of a mask mean",
+    GITHUB + "pytorch/pytorch/issues/96941": "`is_causal` alone, in evaluation: no mask at all",
+    GITHUB + "pytorch/pytorch/pull/190486": "the kernel for inference and its NaN, explained",
+    GITHUB + "rasbt/LLMs-from-scratch/pull/1062": "the inverted mask mended, with a test",
+    GITHUB + "tensorflow/tensorflow/issues/57779": "a Python float becomes float32",
+    GITHUB + "tensorflow/text/pull/894": "a mask of the opposite sense, and “many hours” lost",
+    GITHUB + "yflyzhang/AnnotatedTransformer/issues/1": "weights that are never used, July 2025",
+}
