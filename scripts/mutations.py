@@ -39,7 +39,7 @@ TESTS = {
     "sequence_first": "test_sequence_first.py", "setup": "test_setup.py", "sizes": "test_sizes.py",
     "tf_attention": "test_tf_attention.py", "timing": "test_timing.py",
     "torch_attention": "test_torch_attention.py",
-    "weights": "test_weights.py",
+    "weights": "test_weights.py", "zoo_scores": "test_zoo_scores.py",
 }
 ONNX, LIBRARIES = "test_onnx_cases.py", "test_libraries.py"
 EMPTY_ROWS, PER_HEAD = "test_empty_rows.py", "test_per_head.py"
@@ -1213,4 +1213,7 @@ MUTATIONS = {
     ],
     "weights.to_linear": [("read(weights)", "read(weights)[::-1]")],
     "weights.to_qkv_module": [("pack(read(weights))", "pack(read(weights), 3)")],
+    "zoo_scores.held_out": [("'s' * (level", "'s' * (not level")],
+    "zoo_scores.load": [("json.loads(FILE.read_text(encoding=\"utf-8\"))", "{}")],
+    "zoo_scores.markdown": [("str(sum(counts))", "str(max(counts))")],
 }

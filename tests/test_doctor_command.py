@@ -294,6 +294,7 @@ def test_options_that_nobody_gives_are_left_out():
                      "batch_first": False, "roles": {"q": "a", "o": "b.c"}, "empty_rows": "nan",
                      "n_heads": 3}
     assert parse(["a.py:f", "--causal"]).causal is True
+    assert parse(["a.py:f", "--masks", "heads-alike"]).masks == "heads alike"
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
 """The probes alone see every fault that a kernel can have; what each sees is printed."""
 
 from functools import partial
+from xml.etree import ElementTree
 
 import pytest
 
-from utils import fault_table, faults, faulty, faulty_layer, probe_run, sizes
+from utils import fault_marks, fault_table, faults, faulty, faulty_layer, probe_run, sizes
 from utils.fault_table import Row
 
 # What no probe sees, named beforehand. Of packed orders, one exchanges q and v; all others move k,
@@ -114,3 +115,12 @@ def test_a_probe_that_saw_nothing_has_no_column_and_is_named_instead():
     assert fault_table.silent(rows) == ["q", "r"]
     assert fault_table.markdown(rows) == (
         "| fault | p |\n| --- | --- |\n| a | ● |\n| b |   |")
+
+
+def test_the_page_shows_the_same_marks_as_the_text():
+    rows = [Row("a <b>", {"p q": 1.0, "r": 0.5, "s": 0.0}, 0, 4), Row("c", {"p q": 0.0}, 4, 4)]
+    page = fault_marks.html(rows)
+    table = ElementTree.fromstring(page)
+    assert [["".join(cell.itertext()) for cell in line] for line in table.iter("tr")] == [
+        ["fault", "p q", "r"], ["a <b>", "●", "○"], ["c", "·", " "]]
+    assert page.startswith('<table class="dataframe">')

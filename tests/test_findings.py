@@ -178,3 +178,11 @@ def test_cases_are_tuples_that_anyone_can_build():
     case = Case(q, (k, v), None, np.ones((2, 5, 7), bool))
     assert np.array_equal(case.ask(lambda q, k, v, keep: 2 * q), 2 * q)
     assert findings.Case._fields == ("queries", "read", "keep", "rule", "tolerance")
+
+
+def test_two_numbers_that_differ_are_shown_with_the_digits_that_it_takes():
+    for pair, words in (((0.9012562, 0.9008653), "0.901256 and 0.900865"),
+                        ((0.5, 2.0), "0.5 and 2"), ((1.0, 1.0 + 1e-8), "1 and 1.00000001")):
+        found = findings.judge("p", np.array([[pair[0]]]), np.array([[pair[1]]]), 1e-12, "good",
+                               "{got} and {expected}")
+        assert found.sentence == words

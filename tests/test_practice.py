@@ -114,6 +114,19 @@ def test_an_error_below_the_readers_line_is_told_at_that_line():
     assert "It raises RuntimeError, at `return torch.ones(3) @ torch.ones(x + 1)`: " in said
 
 
+def test_an_answer_that_was_called_is_asked_for_its_name():
+    said = " ".join(repr(CHECK("double", double(3))).split())
+    assert "give `check` its name, without calling it. Yours is int." in said
+
+
+def test_what_is_not_callable_inside_an_answer_is_told_as_it_is():
+    def broken(x):
+        return x(3)
+
+    assert "at `return x(3)`: 'int' object is not callable" in " ".join(
+        repr(CHECK("double", broken)).split())
+
+
 def test_an_unknown_exercise_names_the_nearest():
     for ask in (lambda: CHECK("doubel", one), lambda: CHECK.hint("doubel")):
         with pytest.raises(ValueError, match=r"no exercise 'doubel' here; did you mean 'double'\?"):
@@ -143,11 +156,17 @@ def test_right_predictions_are_right():
 @pytest.mark.parametrize(("change", "words"), [
     ({"variance": 0.0486}, "variance: 0.0486 is not it. That is over all pairs."),
     ({"variance": 1.0}, "variance: 1.0 is not it. Look at one row."),
-    ({"variance": "4/144"}, "variance: '4/144' is not it. Look at one row."),
+    ({"variance": "4/144"}, "variance: '4/144' is not it. Write one number, without "
+                              "quotation marks."),
     ({"name": "randn"}, "name: 'randn' is not it. Which?"),
-    ({"right": 1}, "right: 1 is not it. "), ({"right": False}, "right: False is not it. "),
-    ({"rows": {1}}, "rows: {1} is not it. "), ({"rows": "14"}, "rows: '14' is not it. "),
-    ({"count": 4}, "count: 4 is not it. "), ({"count": True}, "count: True is not it. "),
+    ({"name": 3}, "name: 3 is not it. Write a word, in quotation marks."),
+    ({"right": 1}, "right: 1 is not it. Answer True or False."),
+    ({"right": False}, "right: False is not it."),
+    ({"rows": {1}}, "rows: {1} is not it."), ({"rows": "14"}, "rows: '14' is not it."),
+    ({"count": 4}, "count: 4 is not it."),
+    ({"count": True}, "count: True is not it. Write one number, without quotation marks."),
+    ({"variance": [7 / 144, 1]}, f"variance: {[7 / 144, 1]} is not it. Write one number, without "
+                                 "quotation marks."),
     ({"count": None}, "Still open: count.")])
 def test_each_wrong_prediction_is_told_its_own_mistake(change, words):
     assert JUDGE(GOOD | change) == words
@@ -167,6 +186,7 @@ def test_predictions_need_all_their_keys():
     (1.04, 1.0, True), (1.06, 1.0, False), (-1.0, 1.0, False), (1, 1.0, True), ("1", 1.0, False),
     ([1, 2], [1, 2], True), ((1, 2), [1, 2], True), ([1], [1, 2], False), (3, [1, 2], False),
     (np.array([1.0, 2.0]), [1.0, 2.01], True), ("ab", "ab", True), ({1, 2}, {2, 1}, True),
+    (" Ab", "ab", True), ("abc", "ab", False), (3, "ab", False),
     (0.0, 0.0, True), (1e-9, 0.0, False), (True, 1.0, False), (Fraction(7, 144), 7 / 144, True),
     (torch.tensor(1.02), 1.0, True), (torch.tensor([1, 2]), [1, 2], True),
     (torch.tensor(1.0), True, False)])

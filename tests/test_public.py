@@ -425,6 +425,7 @@ NOTHING_TO_MODIFY = {
     "doctor_child.main", "doctor_command.main", "doctor_command.parser",
     "doctor_command.Parser.error", "doctor_command.refusal", "doctor_command.roles",
     "doctor_command.run", "report.wrapped", "subjects.refusing", "verdict.of_problem",
+    "zoo_scores.held_out", "zoo_scores.load", "zoo_scores.markdown",
     "adapters.keras_layer", "adapters.numpy_function", "adapters.torch_function",
     "adapters.torch_module",
     "assignment.hand_out", "assignment.handout", "assignment.main", "assignment.number",

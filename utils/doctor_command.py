@@ -19,7 +19,7 @@ from utils.report import Report
 STATUS = {"healthy": 0, "note": 0, "sick": 1, "could not examine": 2}
 EPILOG = """exit status: 0 healthy, also with a note; 1 sick; 2 could not be examined.
 
-example: python -m utils.doctor attention.py:MultiHead --n-heads 8 --causal"""
+example: python -m utils.doctor attention.py:module --n-heads 8 --causal"""
 # The child reads nothing of the reader's before the course's own modules have been imported.
 START = ("import sys; sys.path[:0] = [sys.argv[1]]; from utils import doctor_child; "
          "doctor_child.main()")
@@ -58,9 +58,17 @@ def parser():
         help="it masks what comes later by itself; from which corner if n_q may differ from n_k")
     add("--empty-rows", choices=("zeros", "nan", "average", "unmasked"),
         help="what a query without keys must get")
-    add("--masks", choices=("any", "heads alike", "padding", "none"), help="those that it takes")
+    add("--masks", choices=("any", "heads alike", "padding", "none"), help="those that it takes",
+        type=lambda text: text.replace("-", " "))
     add("--framework", choices=("numpy", "torch", "tensorflow"))
     add("--grouped", action="store_true", help="k and v may have fewer heads")
+    _for_layers(add)
+    add("--json", action="store_true", default=False, help="print JSON")
+    add("--seconds", type=float, default=60.0, help="how long it may take (default 60)")
+    return made
+
+
+def _for_layers(add):
     add("--self-attention", action="store_true", help="a layer whose memory is x")
     add("--sequence-first", dest="batch_first", action="store_false", help="x is (i, b, e)")
     add("--pre-norm", action="store_true", help="a LayerNorm comes first")
@@ -68,9 +76,6 @@ def parser():
     add("--call", metavar="NAME", help="call(module, x, memory, keep) -> out, in the same file")
     add("--roles", metavar="q=NAME,…", type=roles, help="the module's parts for q, k, v, o")
     add("--packed", metavar="NAME", help="the module's part that holds [q | k | v]")
-    add("--json", action="store_true", default=False, help="print JSON")
-    add("--seconds", type=float, default=60.0, help="how long it may take (default 60)")
-    return made
 
 
 def roles(text):

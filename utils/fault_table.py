@@ -141,10 +141,11 @@ def markdown(rows):
     names = dict.fromkeys(name for row in rows for name in row.seen if name not in hushed)
     lines = [["fault", *names], ["---"] * (len(names) + 1)]
     for row in rows:
-        marks = [_mark(row.seen.get(name)) for name in names]
+        marks = [mark(row.seen.get(name)) for name in names]
         lines.append([row.fault, *marks])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _mark(share):
+def mark(share):
+    """Return the sign for the share of programs in which a probe saw a fault, or None."""
     return " " if share is None else "●" if share == 1 else "○" if share else "·"

@@ -112,6 +112,9 @@ def asked(judge, answer):
         steps = [step for step in traceback.extract_tb(error.__traceback__)
                  if UTILS not in Path(step.filename).parents and "site-packages" not in
                  step.filename]
+        if str(error).endswith(f"{type(answer).__name__}' object is not callable"):
+            return (f"A function is asked for, or a class: give `check` its name, without calling "
+                    f"it. Yours is {type(answer).__name__}.")
         where = f", at `{steps[-1].line.strip()}`" if steps and steps[-1].line else ""
         message = " ".join(str(error).split())[:200]
         return f"It raises {type(error).__name__}{where}: {message}"
@@ -127,14 +130,27 @@ def predictions(expected, mistakes=None, tolerance=0.05):
         if not isinstance(given, dict) or set(given) != set(expected):
             return f"The answer is a dict with the keys {', '.join(map(repr, expected))}."
         open_ = [key for key in expected if untouched(given[key])]
-        lines = [f"{key}: {given[key]!r} is not it. {_about(mistakes, key, given[key], tolerance)}"
-                 for key, want in expected.items()
-                 if key not in open_ and not same(given[key], want, tolerance)]
+        lines = [f"{key}: {why}" for key, want in expected.items() if key not in open_ and (
+            why := unlike(given[key], want, (mistakes or {}).get(key, ""), tolerance))]
         if open_:
             lines.append(f"Still open: {', '.join(map(str, open_))}.")
         return listed(lines)
 
     return judge
+
+
+def unlike(given, want, mistakes="", tolerance=0.05):
+    """Return "" if an answer is the one we want, else a sentence or two: what to think of again.
+
+    ``mistakes`` is a sentence, or {wrong answer: sentence}, with None for all other answers. An
+    answer that is not even of the right kind (a text, not a number) is told that.
+    """
+    if same(given, want, tolerance):
+        return ""
+    told = mistakes if isinstance(mistakes, dict) else {None: mistakes}
+    known = [why for wrong, why in told.items()
+             if wrong is not None and same(given, wrong, tolerance)]
+    return f"{given!r} is not it. {[*known, _kind(given, want) or told.get(None, '')][0]}".rstrip()
 
 
 def listed(lines):
@@ -144,7 +160,9 @@ def listed(lines):
 
 def same(got, want, tolerance=0.05):
     """Return whether two answers are the same: equal, or, for floats, nearly; sets in any order."""
-    got = got.tolist() if hasattr(got, "tolist") else got  # of NumPy or PyTorch
+    got = _plain(got)
+    if isinstance(want, str):
+        return isinstance(got, str) and got.strip().lower() == want.lower()
     if isinstance(want, set | frozenset):
         return not isinstance(got, str) and hasattr(got, "__iter__") and set(got) == want
     if isinstance(want, bool) or isinstance(got, bool | np.bool_):
@@ -164,9 +182,17 @@ def examined(program, level="kernel", **options):
     return "" if report.verdict in ("healthy", "note") else f"The doctor says:\n{report}"
 
 
-def _about(mistakes, key, answer, tolerance):
-    found = (mistakes or {}).get(key, "")
-    if isinstance(found, str):
-        return found
-    return next((why for wrong, why in found.items()
-                 if wrong is not None and same(answer, wrong, tolerance)), found.get(None, ""))
+def _plain(answer):
+    return answer.tolist() if hasattr(answer, "tolist") else answer  # of NumPy or PyTorch
+
+
+def _kind(given, want):
+    """Return what kind of answer is asked for, "" if it is of that kind."""
+    given = _plain(given)
+    if isinstance(want, bool):
+        return "" if isinstance(given, bool) else "Answer True or False."
+    if isinstance(want, Real):
+        return ("" if isinstance(given, Real) and not isinstance(given, bool)
+                else "Write one number, without quotation marks.")
+    return "Write a word, in quotation marks." if isinstance(want, str) > isinstance(
+        given, str) else ""

@@ -1,7 +1,7 @@
 """What the doctor made of the zoo of ``tests/zoo``, for its page.
 
-``zoo_scores.json`` is written by ``scripts/zoo_scores.py``; ``tests/test_doctor_zoo.py`` counts again
-and fails where the file says something else.
+``zoo_scores.json`` is written by ``scripts/zoo_scores.py``; ``tests/test_doctor_zoo.py`` counts
+again and fails where the file says something else.
 """
 
 import json
@@ -33,6 +33,6 @@ def markdown():
 def held_out():
     """Return one sentence: what the first edition got right of the half kept from it."""
     first = load()["held out"]
-    parts = [f"{right} of {of} {'layer' if level == 'layer' else level}{'s' * (level != 'decoding')}"
+    parts = [f"{right} of {of} {level}{'s' * (level != 'decoding')}"
              for level, (right, of) in first.items()]
     return f"The first edition, on the half that it had not seen: right on {', '.join(parts)}."

@@ -46,6 +46,11 @@ def new_letter(context, weight, bias):
     return torch.einsum("hblv,hse->ble", context, W_o) + bias
 
 
+def three_heads(context, weight, bias):
+    W_o = rearrange(weight, "e (head v) -> head v e", head=3)
+    return torch.einsum("hblv,hve->ble", context, W_o) + bias
+
+
 def torn(context, weight, bias):
     h, b, n, v = context.shape
     return context.reshape(b, n, h * v) @ weight.T + bias
@@ -102,7 +107,7 @@ RIGHT = {
     "six_equations": [TWO, {5: [lambda s, a, v: torch.einsum("hblt,hblv->hbtv", a, v), "raises"],
                             3: (lambda s, a, v: s.mT, "new shape")}],
     "merge": [MERGE, {"project": merged_first, "summed": ["v", "h"]},
-              MERGE | {"summed": {"h", "v"}}],
+              MERGE | {"summed": {"h", "v"}}, MERGE | {"summed": "head, V"}],
     "cards": [CARDS, CARDS | {"reorder": heads_too}]}
 
 WRONG = {
@@ -129,6 +134,7 @@ WRONG = {
         (MERGE | {"project": unmerged("(head v)", "ble", 3)}, "once for each head"),
         (MERGE | {"project": new_letter}, "one letter in both"),
         (MERGE | {"project": torn}, "tore the words"),
+        (MERGE | {"project": three_heads}, "raises EinopsError, at"),
         (MERGE | {"project": lambda *given: 2 * project(*given)}, "Which two letters"),
         (MERGE | {"summed": "v"}, "an axis for the heads"),
         (MERGE | {"summed": "h"}, "before the arrow, and not after"),

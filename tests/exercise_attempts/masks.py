@@ -23,8 +23,11 @@ def one_too_many(n, question):
 
 
 RIGHT = {
-    "corners": [GRIDS, {name: np.array(grid, bool) for name, grid in GRIDS.items()}],
-    "three_programs": [DID, DID | {"factor": math.e}, DID | {"factor": np.float32(2.71)}],
+    "corners": [GRIDS, {name: np.array(grid, bool) for name, grid in GRIDS.items()},
+                {name: torch.tensor(grid) * 1.0 for name, grid in GRIDS.items()}],
+    "three_programs": [DID, DID | {"factor": math.e}, DID | {"factor": np.float32(2.71)},
+                       DID | {"A": "Inverted", "factor": (0.58 / 0.11) / (0.4 / 0.2)},
+                       DID | {"factor": (0.15 / 0.16) / (0.1 / 0.3)}],
     "prefix": [lambda n, question: causal(n) | (np.arange(n) < question),
                lambda n, question: torch.as_tensor(causal(n)) | (torch.arange(n) < question)]}
 
@@ -36,11 +39,17 @@ WRONG = {
         (GRIDS | {"5x2 top_left": GRIDS["2x5 top_left"]}, "5 rows of 2"),
         (GRIDS | {"5x2 top_left": None}, "5x2 top_left: still open"),
         (GRIDS | {"2x5 bottom_right": [[1, 1, 1, 1, 1], [1, 1, 1, 1, 1]]}, "look at query 0"),
+        (GRIDS | {"2x5 top_left": np.where(GRIDS["2x5 top_left"], 0, -np.inf)}, "write 1 where"),
         (GRIDS["2x5 top_left"], "a dict with the keys")],
     "three_programs": [
         (DID | {"A": "right"}, "what does keep say of them"),
         (DID | {"B": "inverted"}, "nothing was hidden at all"),
         (DID | {"factor": 1.0}, "odds are a ratio of exps"),
+        (DID | {"factor": 0.58 / 0.16}, "Those are the odds after"),
+        (DID | {"factor": 0.58 / 0.40}, "its *weight* grew"),
+        (DID | {"factor": 1 / math.e}, "a forbidden key against an allowed one"),
+        (DID | {"factor": "e"}, "Write one number"),
+        (DID | {"B": "multiplied"}, "right, inverted or added?"),
         (DID | {"C": None}, "Still open: C")],
     "prefix": [
         (lambda n, question: causal(n), "plain causal mask"),
@@ -50,4 +59,5 @@ WRONG = {
         (lambda n, question: ~(causal(n) | (np.arange(n) < question)), "upside down"),
         (lambda n, question: (causal(n) | (np.arange(n) < question)).astype(float), "float64"),
         (lambda n, question: np.arange(n) < question, "(7,), not (7, 7)"),
+        (causal(7) | (np.arange(7) < 3), "its name, without calling it"),
         (lambda n, question: causal(n, m=3), "raises TypeError, at")]}

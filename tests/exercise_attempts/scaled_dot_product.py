@@ -13,6 +13,11 @@ def divided(start_power, rates_power):
     return lambda start, rates, d_k: (start / d_k ** start_power, rates / d_k ** rates_power)
 
 
+def in_place(start, rates, d_k):
+    start /= d_k ** 0.5
+    return start, rates / d_k
+
+
 def logs_of_a_row(program, d_k, v=None, centred=True, stretch=1.0, n_k=7):
     rng = np.random.default_rng(0)
     q, k = stretch * rng.standard_normal((1, d_k)), rng.standard_normal((n_k, d_k))
@@ -42,7 +47,8 @@ def root_after_a_look(program, d_k):
 
 RIGHT = {
     "test_data": [DID, DID | {"rand all": Fraction(7, 144), "rand row": 0.028,
-                              "rand factor": np.exp(0.5), "randn factor": 15}],
+                              "rand factor": np.exp(0.5), "randn factor": 15},
+                  DID | {"rand all": 0.05, "rand row": 0.03, "softmax sees": "Row"}],
     "hide": [divided(0.5, 1), lambda start, rates, d_k: [start.numpy() / np.sqrt(d_k),
                                                          rates.numpy() / d_k]],
     "black_box": [logs_of_a_row, two_keys]}
@@ -58,6 +64,8 @@ WRONG = {
         (DID | {"softmax sees": "all"}, "what a whole row shares"),
         (DID | {"rand factor": 1.09}, "the *root* of their variance"),
         (DID | {"randn factor": 3}, "the difference of the *scores*"),
+        (DID | {"softmax sees": "rows"}, 'Is it "all" or "row"?'),
+        (DID | {"randn factor": "15"}, "without quotation marks"),
         (DID | {"rand row": None}, "Still open: rand row"),
         (DID["rand row"], "a dict with the keys")],
     "hide": [
@@ -69,9 +77,12 @@ WRONG = {
         (divided(-0.5, 1), "the start has grown"),
         (lambda start, rates, d_k: (start / 32, rates / 1024), "depend on d_k"),
         (lambda start, rates, d_k: (-start / d_k ** 0.5, rates), "one positive number"),
+        (lambda start, rates, d_k: (rates / d_k, start / d_k ** 0.5), "start first, then rates"),
+        (in_place, "`/=` does not"),
         (lambda start, rates, d_k: start / d_k ** 0.5, "Return two things"),
         (lambda start, rates, d_k: (start.root(), rates), "raises AttributeError, at")],
     "black_box": [
+        (4.0, "its name, without calling it"),
         (lambda program, d_k: d_k ** 0.5, "never calls the program"),
         (root_after_a_look, "That is √d_k, whatever"),
         (lambda program, d_k: 1 / logs_of_a_row(program, d_k), "the divisor is 1 over it"),

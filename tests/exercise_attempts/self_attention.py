@@ -45,6 +45,7 @@ BEFORE = {"picture": [7, 0, 1, 2, 3, 4, 5, 6], "pairs": 0, "one_matrix": False}
 
 RIGHT = {
     "reversal": [REVERSAL, {"matrices": in_numpy, "c": 5.5, "hardest": list("jjjjjajj")},
+                 REVERSAL | {"hardest": "ABBBBBBB"},
                  REVERSAL | {"matrices": placed(EYE, MIRROR),
                              "hardest": torch.tensor([[3, 3, 3, 3, 3, 3, 3, 0]])}],
     "one_for_two": [TIED, TIED | {"letters": np.float32(0.55), "strings": 1 / 10 ** 4}],
@@ -67,6 +68,8 @@ WRONG = {
          "W_q is (8, 18), not (18, 8)"),
         (REVERSAL | {"matrices": lambda c: c * torch.eye(18)}, "Return three matrices"),
         (REVERSAL | {"matrices": lambda c: torch.zeros(18, 8)[8] @ c}, "raises TypeError, at"),
+        (REVERSAL | {"matrices": REVERSAL["matrices"](6.0)}, "its name, without calling it"),
+        (REVERSAL | {"c": "5.5"}, "Write one number"),
         (REVERSAL | {"c": math.log(7)}, "divides every score"),
         (REVERSAL | {"c": 5.88}, "How many must it outweigh"),
         (REVERSAL | {"c": 10}, "Large enough, but not the least"),

@@ -51,6 +51,10 @@ def reordered(order):
 NOTICES = {"shape": False, "row sums": False, "causality": False, "training": False,
            "reference": True, "translate": exchanged}
 
+def twelve_rows(packed):
+    return torch.cat([packed[:12], packed[24:], packed[12:24]])
+
+
 RIGHT = {
     "one_liners": [TABLE, {name: np.array(row, bool) for name, row in TABLE.items()},
                    {name: "".join(map(str, row)) for name, row in TABLE.items()}],
@@ -97,6 +101,9 @@ WRONG = {
         (NOTICES | {"translate": reordered((0, 1, 2))}, "takes for k what your colleague"),
         (NOTICES | {"translate": reordered((2, 1, 0))}, "q is read first by both"),
         (NOTICES | {"translate": reordered((1, 2, 0))}, "two of the three stripes"),
+        (NOTICES | {"translate": reordered((2, 0, 1))}, "All three stripes have moved"),
+        (NOTICES | {"translate": twelve_rows}, "right for d_model = 12 and wrong for 16"),
+        (NOTICES | {"training": 0}, "Answer True or False"),
         (NOTICES | {"translate": lambda packed: packed.flip(0)}, "not three whole stripes"),
         (NOTICES | {"translate": lambda packed: packed[:12]}, "it returns (12, 11)"),
         (NOTICES | {"translate": lambda packed: packed.split(12, 1, 2)}, "raises TypeError")]}

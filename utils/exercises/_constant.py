@@ -29,19 +29,24 @@ def hide(answer):
     for d_k in (9, 25):
         rng = np.random.default_rng(d_k)
         given = rng.standard_normal((7, d_k)), 4.0 ** np.arange(-3, 2)
-        got = answer(*_tensors(given), d_k)
+        tensors = _tensors(given)
+        got = answer(*tensors, d_k)
         if not isinstance(got, list | tuple) or len(got) != 2:
             return "Return two things: start, rates."
+        if any((tensor.numpy() != old).any() for tensor, old in zip(tensors, given, strict=True)):
+            return ("It changes the start or the rates that it was given, and whoever gave them "
+                    "trains on those. `/` makes a new tensor, `/=` does not.")
         for name, new, old in zip(("start", "rates"), map(to_numpy, got), given, strict=True):
             if new.shape != old.shape or np.ptp(new / old) > 1e-6 or (new / old).min() <= 0:
-                return f"The new {name} should be the old {name}, divided by one positive number."
+                return (f"The new {name} should be the old {name}, divided by one positive number; "
+                        "return start first, then rates.")
             powers.append(-np.log((new / old).mean()) / np.log(d_k))
     return _powers(np.array(powers).reshape(2, 2))
 
 
 def _tensors(arrays):
     import torch
-    return [torch.as_tensor(array) for array in arrays]
+    return [torch.tensor(array) for array in arrays]
 
 
 def _powers(powers):

@@ -1,6 +1,6 @@
 """Answers of several parts, each with a judge of its own."""
 
-from utils.practice import asked, listed, same, untouched
+from utils.practice import asked, listed, unlike, untouched
 
 
 def parts(judges):
@@ -22,13 +22,4 @@ def value(want, mistakes="", tolerance=0.02):
 
     In a dict, None stands for all other answers.
     """
-    told = mistakes if isinstance(mistakes, dict) else {None: mistakes}
-
-    def judge(given):
-        if same(given, want, tolerance):
-            return ""
-        why = next((why for wrong, why in told.items()
-                    if wrong is not None and same(given, wrong, tolerance)), told.get(None, ""))
-        return f"{given!r} is not it. {why}".rstrip()
-
-    return judge
+    return lambda given: unlike(given, want, mistakes, tolerance)

@@ -83,7 +83,7 @@ def hardest(string):
     """Judge a string of eight letters, or of their numbers: is it as hard as any?"""
     letters = "".join(string) if isinstance(string, list | tuple) and all(
         isinstance(one, str) for one in string) else string
-    tokens = [LETTERS.find(one) for one in letters] if isinstance(letters, str) else [
+    tokens = [LETTERS.find(one) for one in letters.lower()] if isinstance(letters, str) else [
         int(one) for one in np.ravel(to_numpy(letters))]
     if len(tokens) != 8 or not set(tokens) <= set(range(10)):
         return f"{string!r} is not eight of the letters a to j."

@@ -7,7 +7,7 @@ from utils import sizes
 from utils.checks import difference
 from utils.exercises._dealt_cards import judge_layer, judge_reorder
 from utils.exercises._parts import parts, value
-from utils.practice import Check, Exercise, asked, listed, untouched
+from utils.practice import Check, Exercise, asked, listed, same, untouched
 
 RIGHT = {1: "It is the string of this page.",
          2: "l and t have changed places, and so have k and q before the arrow. Rename them back.",
@@ -43,7 +43,9 @@ def _instead(number, told):
         asked(lambda given: _computes(number, given), function)]
     if untouched(what):
         lines.append("Still open: what happens if n_q is not n_k.")
-    elif what != WRONG[number][1]:
+    elif not same(what, WRONG[number][1]):
+        if not any(same(what, word) for _, word in WRONG.values()):
+            return f'It is "raises" or "new shape", not {what!r}.'
         lines.append(f"But with n_q = 5 and n_k = 7, not {what!r}. {WHAT[number]}")
     return " ".join(filter(None, lines))
 
@@ -65,21 +67,25 @@ def _computes(number, function):
 
 
 def _project(project):
-    context = torch.as_tensor(sizes.qkv(6, batch=3, heads=2)[2])[:, :, :5]  # (h, b, l, v)
-    weight = torch.as_tensor(sizes.weights(6, d_in=24)["W_k"][:, :11].T.copy())  # (e, h * v)
+    return _projected(project, 3, 2) or _projected(project, 2, 3)
+
+
+def _projected(project, h, b):
+    context = torch.as_tensor(sizes.qkv(6, batch=h, heads=b)[2])[:, :, :5]  # (h, b, l, v)
+    weight = torch.as_tensor(sizes.weights(6, d_in=8 * h)["W_k"][:, :11].T.copy())  # (e, h * v)
     bias = torch.as_tensor(sizes.weights(6)["b_o"])[:11]
     got = project(context, weight, bias)
-    per_head = rearrange(weight, "e (head v) -> head v e", head=3)
+    per_head = rearrange(weight, "e (head v) -> head v e", head=h)
     bare = torch.einsum("hblv,hve->ble", context, per_head)
     if got.shape != bare.shape:
         more = " An output for each head: nobody has added them up." if got.ndim == 4 else ""
         return f"The output is {tuple(got.shape)}, not (b, l, e) = {tuple(bare.shape)}.{more}"
-    dealt = rearrange(weight, "e (v head) -> head v e", head=3)
-    torn = context.reshape(2, 5, 24) @ weight.T
+    dealt = rearrange(weight, "e (v head) -> head v e", head=h)
+    torn = context.reshape(b, 5, 8 * h) @ weight.T
     for wrong, why in (
             (bare + bias, ""), (bare, "The bias is not in it."),
-            (bare + 3 * bias, "The bias is in it once for each head."),
-            (bare / 3 + bias, "That is the mean over the heads."),
+            (bare + h * bias, "The bias is in it once for each head."),
+            (bare / h + bias, "That is the mean over the heads."),
             (torch.einsum("hblv,hve->ble", context, dealt) + bias,
              "The weights are dealt out like cards. In fc.weight, which changes slowly, the head "
              "or the feature?"),
@@ -92,7 +98,9 @@ def _project(project):
 
 
 def _summed(given):
-    letters = set(given) - set(", ")
+    letters = {letter.lower().replace("head", "h") for letter in (
+        given.split() if isinstance(given, str) else given)}
+    letters = set("".join(letters)) - set(", ")
     if "t" in letters:
         return "t was summed before: the context has no keys left."
     if letters & set("ble"):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from utils.checks import to_numpy
 from utils.masks import causal
 from utils.practice import Check, Exercise, listed, predictions
 
@@ -25,10 +26,12 @@ def _grid(name, grid):
     n_q, n_k = SIZES[size]
     if grid is None or grid is ...:
         return "still open."
-    grid = np.array(grid)
+    grid = np.array(to_numpy(grid))
     if grid.shape != (n_q, n_k):
         return (f"{n_q} queries and {n_k} keys make {n_q} rows of {n_k} numbers; yours has the "
                 f"shape {grid.shape}.")
+    if not np.isin(grid, (0, 1)).all():
+        return "write 1 where a query may attend and 0 where it may not, and nothing else."
     right, grid = causal(n_q, n_k, align), grid.astype(bool)
     for wrong, why in ((right, ""),
                        (causal(n_q, n_k, CORNERS[align]), "this one hangs from the other corner."),
@@ -83,14 +86,18 @@ check = Check({
         "sees one. How many are left for the first three?"),
         "Only 5 x 2 from the bottom right has empty rows: if you meet it, ask whether the sizes "
         "were swapped."),
-    "three_programs": Exercise(predictions(
+    "three_programs": Exercise(predictions(  # B's odds from two digits: 2.64 to 2.81
         {"A": "inverted", "B": "added", "C": "right", "factor": math.e},
         {"A": "Which two keys got all the weight, and what does keep say of them?",
          "B": {"right": "Forbidden keys still get 0.27 of the weight.",
-               "inverted": "All four keys are heard: nothing was hidden at all.", None: ""},
+               "inverted": "All four keys are heard: nothing was hidden at all.",
+               None: "Is it right, inverted or added?"},
          "C": "Divide 0.40 and 0.10 by their sum.",
          "factor": {1.0: "That is the number added to the *scores*. The odds are a ratio of exps.",
-                    None: "Odds are ratios: 0.40 / 0.30 before. And after?"}}, 0.02), (
+                    3.625: "Those are the odds after. By what factor have they changed?",
+                    1.45: "By that its *weight* grew. Odds are a ratio of two weights.",
+                    0.37: "That is the factor for a forbidden key against an allowed one.",
+                    None: "Odds are ratios: 0.40 / 0.30 before. And after?"}}, 0.04), (
         "Compare each with the weights without a mask: which keys lost weight, which gained?",
         "If the forbidden keys keep some weight, they were not hidden. What turns odds of "
         "0.40 : 0.30 into 0.58 : 0.16?",

@@ -26,13 +26,15 @@ PARTS = {
         1 / 6: f"That is before the division. {LEFT}",
         1 / 12: "That is the variance of k alone; each feature of it is multiplied by one of q.",
         None: "In a row q is a constant, so a term q k has the variance q² var(k). On average?"},
-        0.04),
+        0.1),
     "randn all": value(1.0, {6.0: f"That is before the division. {LEFT}",
                              None: "The chapter's first section has it."}),
     "randn row": value(1.0, {6.0: f"That is before the division. {LEFT}",
                              0: "The keys still differ.",
                              None: "In a row, a term has the variance q² var(k). The mean of q²?"}),
-    "softmax sees": value("row", "What softmax ignores is what a whole row shares."),
+    "softmax sees": value("row", {
+        "all": "What softmax ignores is what a whole row shares.",
+        None: 'Is it "all" or "row"?'}),
     "rand factor": value(1.6, {
         1.1: "That is exp(3 · 4/144). The spread of scores is the *root* of their variance.",
         1.94: "That is what the variance over all pairs would give. A row shares one query.",

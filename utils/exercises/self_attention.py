@@ -19,6 +19,8 @@ BOUNDS = {
 
 
 def _bound(c):
+    if isinstance(c, str):
+        return value(BOUND)(c)
     size = "Large enough, but not the least." if c > BOUND else "With that, some strings fail."
     return value(BOUND, {wrong: f"{size} {why}" for wrong, why in BOUNDS.items()}, 0.01)(c)
 
@@ -53,6 +55,7 @@ BEFORE = {
         (0, 1, 2, 3, 4, 5, 6, 7): "Then every place answers with its own letter.",
         (0, 0, 1, 2, 3, 4, 5, 6): "Place 0 is to answer with the *last* letter.",
         (8, 1, 2, 3, 4, 5, 6, 7): "Places are counted from 0.",
+        (-1, 0, 1, 2, 3, 4, 5, 6): "Which place is −1? They are counted from 0 to 7.",
         None: "Eight numbers are asked for: at which place does each query look?"}),
     "pairs": value(0, {4: "That is so when it reverses.",
                        None: "Place 3 looks at place 2. Where does place 2 look?"}),

@@ -79,7 +79,7 @@ def _lay_out(lay_out):
 def _translate(translate):
     rng = np.random.default_rng(0)
     said = {}
-    for name, shape in (("weight", (36, 11)), ("bias", (36,))):
+    for name, shape in (("weight", (36, 11)), ("bias", (36,)), ("wide", (48, 11))):
         packed = rng.standard_normal(shape)
         q, k, v = np.split(packed, 3)  # of the honest module
         got = checks.to_numpy(translate(torch.as_tensor(packed.copy())))
@@ -89,9 +89,12 @@ def _translate(translate):
                   "takes for v.": (q, k, v),
                   "The queries stay where they are.": (k, q, v),
                   "q is read first by both modules.": (v, k, q),
-                  "Only two of the three stripes change places.": (k, v, q)}
+                  "Only two of the three stripes change places.": (k, v, q),
+                  "All three stripes have moved; only two change places.": (v, q, k)}
         said[name] = next((why for why, order in orders.items()
                            if np.array_equal(got, np.concatenate(order))), "strange")
+    if said.pop("wide") and not any(said.values()):
+        return "It is right for d_model = 12 and wrong for 16: how many rows has a stripe?"
     if said == {"weight": "strange", "bias": ""}:
         return ("The bias (36,) is right, the weight (36, 11) is not: nn.Linear stores (out, in), "
                 "so along which axis do the three stripes lie?")
