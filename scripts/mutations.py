@@ -314,6 +314,8 @@ MUTATIONS = {
     "exam.Exam.gap": [("max(got, diagnosis", "min(got, diagnosis", "test_kernel_exam.py")],
     "exam.Exam.largest": [("max(", "min(", "test_kernel_exam.py")],
     "exam.Exam.style": [("(likely, *EMPTY)", "(likely,)"), ("(likely, *EMPTY)", "EMPTY")],
+    "exam.Exam.tells": [("~np.isclose(out, right)", "True", "test_doctor_layers.py"),
+                        ("return False", "return True", "test_doctor_layers.py")],
     "exam.settle": [("not any(level.trouble(subject(*args), args) for args in masked)", "True"),
                     ("problems[0]", "problems[-1]", "test_kernel_exam.py"),
                     ('if not wrong.startswith("raises")', "if False")],

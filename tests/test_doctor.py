@@ -341,6 +341,21 @@ def test_the_report_is_html_without_script_and_escaped():
     assert "<script" not in page
 
 
+def test_where_to_look_stands_below_its_fault_in_html_as_in_the_text():
+    one, two = (doctor.examine(sick(settings))._repr_html_() for settings in (
+        {"scale": "none"}, {"scale": "none", "hiding": Hiding("invert")}))
+    assert two.count('<li style="margin-left: 1.5em">') == 4   # look and case, of both
+    assert "<strong>no scale</strong>: The scores are" in two
+    assert "margin-left" not in one
+    assert one.count("<strong>") == 1
+
+
+def test_a_report_at_the_prompt_is_its_text():
+    report = doctor.examine(sick({"scale": "none"}))
+    assert repr(report) == str(report)
+    assert repr(report).count("\n") >= 3
+
+
 def test_the_report_is_data():
     report = doctor.examine(sick({"scale": "none"}))
     data = json.loads(json.dumps(report.to_dict()))

@@ -1,5 +1,7 @@
 """The doctor examines layers: their own faults, and those of the kernel inside."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -20,6 +22,8 @@ from utils.diagnosis import Switch
 from utils.faulty import Band, Hiding
 from utils.kernel_switches import Options
 from utils.layer_cases import Form
+
+ALIAS = F.dropout
 
 
 def sick(settings, form, options):
@@ -127,6 +131,29 @@ def test_a_layer_with_dropout_in_eval_is_told_so():
     report = doctor.examine(layer, "layer")
     assert report.names == [("dropout in eval", "missing bias")]
     assert torch.nn.functional.dropout(torch.ones(99)).min() == 0  # as it was before
+
+
+def test_dropout_is_found_under_another_name_too():
+    def layer(x, memory, weights, n_heads, keep, drop):
+        out, _ = reference.multi_head_attention(x, memory, weights, n_heads, keep)
+        return drop(torch.as_tensor(out))
+
+    def dropping(x):
+        return ALIAS(x, 0.5)
+
+    for program in (partial(layer, drop=dropping), partial(layer, drop=lambda x: ALIAS(x, 0.1))):
+        report = doctor.examine(program, "layer", framework="torch")
+        assert report.names == [("dropout in eval",)]
+    assert ALIAS(torch.ones(99)).min() == 0  # as it was before
+
+
+def test_an_explanation_must_have_numbers_where_the_program_differs():
+    def noise_where_masked(x, memory, weights, n_heads, keep):
+        out, _ = reference.multi_head_attention(x, memory, weights, n_heads, None)
+        return out if keep is None else np.sin(37 * out)
+
+    # With "padding leak" and "mask inverted" all answers to masks are NaN, which is no answer.
+    assert doctor.examine(noise_where_masked, "layer").names == []
 
 
 def test_what_is_no_out_is_one_sentence():

@@ -177,6 +177,13 @@ def test_several_wrong_predictions_are_listed():
         "\n  name: 'randn' is not it. Which?\n  Still open: count.")
 
 
+def test_a_list_of_sentences_in_a_list_is_one_list():
+    assert practice.listed(["a", "b"]) == "\n  a\n  b"
+    assert practice.listed([practice.listed(["a", "b"]), "c"]) == "\n  a\n  b\n  c"
+    assert practice.listed([practice.listed(["a"])]) == "a"
+    assert practice.listed([]) == ""
+
+
 def test_predictions_need_all_their_keys():
     for given in ({"variance": 1.0}, GOOD | {"more": 1}, 3):
         assert JUDGE(given).startswith("The answer is a dict with the keys 'variance', 'name'")

@@ -187,6 +187,7 @@ CALLS = {
     "exam.Exam.gap": (EXAM, *EXAM.answers[0], {}),
     "exam.Exam.largest": (EXAM, {}),
     "exam.Exam.style": (EXAM, {}),
+    "exam.Exam.tells": (ILL, {}),
     "exam.settle": (reference.attention, [KERNEL]),
     "explore.mask_painter": (*(x[:, 0] for x in ARRAYS), [7, 3]),
     "fault_table.silent": ([fault_table.Row("no scale", {"variance": 1.0}, 0, 7)],),

@@ -105,8 +105,22 @@ class Exam:
         others = self._usable([(case, self.ask(*case.args)) for case in self.level.others()])
         found = [some for some in found if self.agrees(diagnosis.together(some), others)]
         self.answers += others
+        found = [some for some in found if not some or self.tells(diagnosis.together(some))]
         # An explanation that knows what queries without keys get is better than one that does not.
         return [some for some in found if self.style(diagnosis.together(some))] or found
+
+    def tells(self, settings):
+        """Return whether an explanation has a number that the reference has not, in any answer.
+
+        One under which queries have no keys, just where the program differs, explains anything.
+        """
+        for case, answer in self.answers:
+            if not self.agrees({}, [(case, answer)]):
+                out, right = (self.level.expected(case.args, some, "nan")[0]
+                              for some in (settings, {}))
+                if (np.isfinite(out) & ~np.isclose(out, right)).any():
+                    return True
+        return False
 
     def style(self, settings, likely=EMPTY[0]):
         """Return what a query without keys gets, one of EMPTY, or "" for something else.

@@ -154,7 +154,11 @@ def unlike(given, want, mistakes="", tolerance=0.05):
 
 
 def listed(lines):
-    """Return sentences as one text: a single one as it is, several one below the other."""
+    """Return sentences as one text: a single one as it is, several one below the other.
+
+    A sentence may itself be such a text.
+    """
+    lines = [line for text in lines for line in text.split("\n  ") if line]
     return "\n  ".join(["", *lines] if len(lines) > 1 else lines)
 
 

@@ -11,9 +11,10 @@ VERDICTS = {"healthy": "is healthy", "note": "is healthy, with a note", "sick": 
             "could not examine": "could not be examined"}
 COLOURS = {"healthy": "#2f8f46", "note": "#a87400"}  # else sick; seen on white and on black
 WIDTH = 78
+DEEP = ("look", "case")  # kinds of lines that belong to the fault above them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """A verdict, and why.
 
@@ -51,16 +52,27 @@ class Report:
 
     def __str__(self):
         several = len({name for some in self.names for name in some}) > 1
-        deep = {"look": 2 + 2 * several, "case": 2 + 2 * several, "heading": 0}
+        deep = {"heading": 0} | dict.fromkeys(DEEP, 2 + 2 * several)
         return "\n".join(wrapped(text, deep.get(kind, 2)) for kind, text in self.lines())
+
+    __repr__ = __str__
 
     def _repr_html_(self):
         (_, heading), *rest = self.lines()
-        items = "".join(f"<li>{html.escape(text)}</li>" for _, text in rest)
+        several = any(kind == "fault" for kind, _ in rest)
+        inner = ' style="margin-left: 1.5em"' if several else ""
+        items = "".join(f"<li{inner if kind in DEEP else ''}>{_marked(kind, text)}</li>"
+                        for kind, text in rest)
         colour = COLOURS.get(self.verdict, "#d1453b")
-        return (f'<div style="border-left: 4px solid {colour}; padding-left: 0.8em; color: inherit'
-                f'; overflow-wrap: anywhere"><p><strong>{html.escape(heading)}</strong></p>'
-                f"<ul>{items}</ul></div>")
+        return (f'<div class="doctor" style="border-left: 4px solid {colour}; color: inherit; '
+                f'padding-left: 0.8em; overflow-wrap: anywhere"><p><strong>'
+                f"{html.escape(heading)}</strong></p><ul>{items}</ul></div>")
+
+
+def _marked(kind, text):
+    """Return a line as HTML, the name of a fault in bold."""
+    name, colon, rest = html.escape(text).partition(":")
+    return f"<strong>{name}</strong>{colon}{rest}" if kind == "fault" else name + colon + rest
 
 
 def described(name, details):

@@ -36,7 +36,8 @@ def exchanged(packed):
 
 
 def rows(packed):
-    return packed.numpy()[[*range(12), *range(24, 36), *range(12, 24)]]
+    e = len(packed) // 3
+    return packed.numpy()[[*range(e), *range(2 * e, 3 * e), *range(e, 2 * e)]]
 
 
 def columns(packed):

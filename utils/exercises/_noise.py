@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from utils.checks import to_numpy
-from utils.practice import listed, predictions, untouched
+from utils.practice import listed, predictions, same, untouched
 
 STEPS = 150
 LOADER = predictions({"pairs": 0, "loss": 0}, {
@@ -21,7 +21,7 @@ def noise(given):
         return "The answer is a dict with the keys 'pairs', 'loss', 'cheats'."
     rest = dict(given)
     cheats, loss = rest.pop("cheats"), rest.get("loss")
-    if isinstance(loss, float) and 0 <= loss < 0.1:  # as good as 0
+    if not untouched(loss) and same(loss, 0.05, 1):  # as good as 0
         rest["loss"] = 0
     told = "Still open: cheats." if untouched(cheats) else _probe(cheats)
     return listed([part for part in (LOADER(rest), told) if part])
