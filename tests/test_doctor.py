@@ -171,8 +171,9 @@ def test_a_program_that_refuses_every_mask_is_not_examined():
             raise ValueError(f"what is {keep}?")
         return reference.attention(q, k, v)[0]
     report = doctor.examine(program)
-    assert (report.verdict, report.headline) == (
-        "could not examine", 'it takes no mask; masks="none" asks it without.')
+    assert report.verdict == "could not examine"
+    assert report.headline.startswith("with a mask it raises ValueError: what is tensor([[[[")
+    assert report.headline.endswith('; masks="none" asks it without.')
     assert len(report.notes) == 1
     assert report.notes[0].startswith("With padding, a mask per head, one mask for all and 6 more "
                                       "cases it raises ValueError: what is ")
@@ -339,6 +340,25 @@ def test_the_report_is_html_without_script_and_escaped():
     assert "background" not in page
     assert "<lambda>" not in page
     assert "<script" not in page
+
+
+@pytest.mark.parametrize(("program", "level", "called"), [
+    (lambda q, k, v: q, "kernel", "At level kernel a program is called with q, k, v, keep."),
+    (lambda x, memory: x, "layer",
+     "At level layer a program is called with x, memory, weights, n_heads, keep."),
+    (lambda q: (q, None), "decoding",
+     "At level decoding a program is called with q, k, v, cache.")])
+def test_a_program_with_other_arguments_is_told_how_it_is_called(program, level, called):
+    report = doctor.examine(program, level)
+    assert report.verdict == "could not examine"
+    assert report.headline.startswith("it raises TypeError: ")
+    assert report.headline.endswith(called)
+
+
+def test_another_type_error_is_told_nothing_about_arguments():
+    def program(q, k, v, keep):
+        raise TypeError("no")
+    assert doctor.examine(program).headline == "it raises TypeError: no."
 
 
 def test_where_to_look_stands_below_its_fault_in_html_as_in_the_text():

@@ -1,5 +1,7 @@
 """Modules are examined as layers whose weights are written in, where roles or guesses say."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -381,3 +383,51 @@ def test_the_width_of_a_built_module_is_seen_in_its_kernels():
                             (torch.nn.MultiheadAttention(12, 3), {"packed": "in_proj_weight",
                                                                   "roles": {"o": "out_proj"}})):
         assert modules.of_module(module, 3, call, **options)[1] == (3, 4)
+
+
+class Text(torch.nn.Module):
+    """Causal self-attention that takes x alone, without biases; ``torn`` merges wrongly."""
+
+    def __init__(self, d_model, n_heads, torn=False, scale=None):
+        super().__init__()
+        self.n_heads, self.torn, self.scale = n_heads, torn, scale
+        self.qkv = torch.nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = torch.nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(2, (self.n_heads, -1)).transpose(1, 2)
+                   for part in self.qkv(x).chunk(3, dim=-1))
+        context = torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, scale=self.scale)
+        return self.out((context if self.torn else context.transpose(1, 2)).reshape(x.shape))
+
+
+def test_without_masks_a_module_is_called_without_one():
+    told = {"causal": True, "self_attention": True, "masks": "none"}
+    assert doctor.examine(Text, "layer", **told).verdict in ("healthy", "note")
+    report = doctor.examine(partial(Text, torn=True)(12, 3), "layer", n_heads=3, **told)
+    assert report.names == [("merge without transpose",)]
+
+
+def test_a_module_that_takes_other_arguments_is_told_how_it_is_called():
+    report = doctor.examine(Text, "layer", causal=True)
+    assert report.verdict == "could not examine"
+    assert "4 were given. A module is called as module(x, memory, keep); " in report.headline
+
+
+def test_biases_that_a_module_does_not_have_are_not_missed():
+    class Residual(Text):
+        def forward(self, x):
+            return x + super().forward(x)
+
+    report = doctor.examine(Residual, "layer", causal=True, self_attention=True, masks="none")
+    assert (report.verdict, report.names) == ("sick", [])
+    assert "b_" not in str(report)
+
+
+def test_a_module_gets_what_its_masks_and_memory_make_of_the_call():
+    def given(*args):
+        return args
+    told = [function(given, 1, 2, 3) for function in (
+        libraries.plain, libraries.plain_self, libraries.unmasked, libraries.unmasked_self)]
+    assert told == [(1, 2, 3), (1, 3), (1, 2), (1,)]

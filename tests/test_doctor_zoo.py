@@ -9,6 +9,9 @@ from zoo.specimen import ZOO
 from utils import doctor, zoo_scores
 from utils.zoo_scores import COLUMNS, LEVELS
 
+# Half a minute: one process examines the zoo for all these tests.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zoo")]
+
 TOLD = {"kernel": ("grouped",), "layer": ("self_attention", "masks", "pre_norm", "call", "roles",
                                           "packed"), "decoding": ()}
 # Declared as outside the list, and yet what the doctor says of it is exactly what is declared.

@@ -24,7 +24,7 @@ def rows():
 
 def test_the_table_is_printed_and_the_probes_see_all_but_what_was_named(rows, capsys):
     with capsys.disabled():
-        print(f"\n{fault_table.markdown(rows.values())}")
+        print(f"\n{fault_marks.markdown(rows.values())}")
     assert {row.fault for row in rows.values() if row.missed} == BLIND
     assert rows["packed order"].missed == 2 < rows["packed order"].programs
 
@@ -106,14 +106,14 @@ def test_faults_come_in_as_many_programs_as_there_are_switches(rows):
 
 def test_the_table_says_all_some_none_and_not_asked():
     rows = [Row("a", {"p": 1.0, "q": 0.5}, 0, 4), Row("b", {"p": 0.0}, 4, 4)]
-    assert fault_table.markdown(rows) == (
+    assert fault_marks.markdown(rows) == (
         "| fault | p | q |\n| --- | --- | --- |\n| a | ● | ○ |\n| b | · |   |")
 
 
 def test_a_probe_that_saw_nothing_has_no_column_and_is_named_instead():
     rows = [Row("a", {"p": 1.0, "q": 0.0}, 0, 4), Row("b", {"q": 0.0, "r": 0.0}, 4, 4)]
-    assert fault_table.silent(rows) == ["q", "r"]
-    assert fault_table.markdown(rows) == (
+    assert fault_marks.silent(rows) == ["q", "r"]
+    assert fault_marks.markdown(rows) == (
         "| fault | p |\n| --- | --- |\n| a | ● |\n| b |   |")
 
 

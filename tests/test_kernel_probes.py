@@ -212,3 +212,10 @@ def test_decoding_in_one_pass_is_causal_attention():
 def test_what_raises_at_once_cannot_be_asked():
     with pytest.raises(ZeroDivisionError):
         kernel_probes.cache(lambda q, k, v, cache: 1 / 0, SQUARE)
+
+
+def test_what_gives_no_weights_is_told_so_and_no_number():
+    finding = kernel_probes.variance(lambda q, k, v, keep: -v.mean(axis=2, keepdims=True) + 0 * q,
+                                     kernel_case())
+    assert finding.ok is False
+    assert finding.sentence.endswith("some weights are 0 or less.")

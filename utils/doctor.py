@@ -43,7 +43,8 @@ def examine(program, level="kernel", *, causal=False, empty_rows=None, framework
     ``batch_first``, False where x is (i, b, e).
 
     A torch module or Keras layer: ``n_heads``, and ``call(module, x, memory, keep) -> out``, by
-    default ``module(x, memory, keep)``, without memory in self-attention. ``program`` may also be a
+    default ``module(x, memory, keep)``, without memory in self-attention, without keep if masks are
+    "none". ``program`` may also be a
     class or function ``build(d_model, n_heads)``, a function only with ``call``. ``roles``, {"q":
     name, …} of its parts, and ``packed``, the part that holds [q | k | v], are guessed where
     neither is given. Of ``nn.MultiheadAttention`` and Keras' layer nothing needs to be said.
@@ -73,7 +74,8 @@ def examine(program, level="kernel", *, causal=False, empty_rows=None, framework
             return Report(name, level, "could not examine", f"it {refusal}.")
         subject, kind, problem = settle(program, kinds, getattr(program, "framework", framework))
         if subject is None:
-            return Report(name, level, verdict.of_problem(problem), f"it {problem}.")
+            hint = verdict.how_called(level, problem, isinstance(program, modules.Module))
+            return Report(name, level, verdict.of_problem(problem), f"it {problem}.{hint}")
         exam = Exam(subject, kind)
         return verdict.written(name, level, exam, exam.diagnose(), empty_rows)
 
@@ -88,7 +90,7 @@ def _layers(program, options, self_attention=False, masks="any", pre_norm=False,
                 masks=masks, pre_norm=pre_norm)
     heads = None
     if module or isinstance(program, type) or slots.framework(program):
-        program, heads = modules.of_module(program, self_attention=self_attention,
+        program, heads = modules.of_module(program, self_attention=self_attention, masks=masks,
                                            batch_first=batch_first, **module)
         form = form._replace(equal_widths=True, unbiased=program.unbiased)
     elif not batch_first:

@@ -124,28 +124,3 @@ def _row(fault, runs):
     names = dict.fromkeys(name for each in fails for name in each)
     seen = {name: float(np.mean([each[name] for each in fails if name in each])) for name in names}
     return Row(fault, seen, sum(not any(each.values()) for each in fails), len(runs))
-
-
-def silent(rows):
-    """Return the names of the probes that saw none of these faults."""
-    names = dict.fromkeys(name for row in rows for name in row.seen)
-    return [name for name in names if not any(row.seen.get(name) for row in rows)]
-
-
-def markdown(rows):
-    """Return the table as text: ● seen in every program, ○ in some, · in none, blank not asked.
-
-    Without the columns of those that are ``silent``.
-    """
-    hushed = silent(rows)
-    names = dict.fromkeys(name for row in rows for name in row.seen if name not in hushed)
-    lines = [["fault", *names], ["---"] * (len(names) + 1)]
-    for row in rows:
-        marks = [mark(row.seen.get(name)) for name in names]
-        lines.append([row.fault, *marks])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def mark(share):
-    """Return the sign for the share of programs in which a probe saw a fault, or None."""
-    return " " if share is None else "●" if share == 1 else "○" if share else "·"

@@ -73,7 +73,9 @@ def variance(program, case):
     seen = ", ".join(f"{ratio:.3g} at d = {d}" for ratio, d in zip(ratios, WIDTHS, strict=True))
     ok = all(abs(ratio - 1) <= VARIES for ratio in ratios)
     sentence = ("The scores vary by 1 for every d." if ok else
-                f"The scores vary by {seen}, not by 1: is the scale 1 / sqrt(d)?")
+                f"The scores vary by {seen}, not by 1: is the scale 1 / sqrt(d)?"
+                if np.isfinite(ratios).all() else
+                "The scores cannot be told from the answers: some weights are 0 or less.")
     return Finding("variance", ok, worst, VARIES, "", sentence)
 
 

@@ -61,12 +61,14 @@ def weights_used(layer, case, weights, n_heads):
 
     ``layer(x, memory, weights, n_heads, keep) -> out``. The bias of k adds the same to all scores
     of a query, and softmax takes no notice. A block is one head's share of the rows and columns.
+    What is zero as a whole is passed over: a bias that is not there.
     """
     def ask(used):
         return case.ask(lambda x, memory, keep: layer(x, memory, used, n_heads, keep))
 
     before, wrong = ask(weights), []
-    for name, index in blocks(weights, n_heads):
+    there = {name: w for name, w in weights.items() if w.any()}
+    for name, index in blocks(there, n_heads):
         changed = weights[name].copy()
         changed[index] += noise(changed)[index]
         gap = np.abs(ask(weights | {name: changed}) - before).max()

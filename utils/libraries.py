@@ -74,6 +74,16 @@ def plain_self(module, x, memory, keep, **asked):
     return module(x, keep, **asked)
 
 
+def unmasked(module, x, memory, keep, **asked):
+    """Return what a module answers that is called as ``module(x, memory)``."""
+    return module(x, memory, **asked)
+
+
+def unmasked_self(module, x, memory, keep, **asked):
+    """Return what a module answers that is called as ``module(x)``."""
+    return module(x, **asked)
+
+
 def sequence_first(function, place=0):
     """Return the function as it is for (b, i, e) of one for (i, b, e).
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from utils import checks, frameworks, libraries, slots, subjects
 
-PLAIN = (libraries.plain, libraries.plain_self)
+PLAIN = {(True, False): libraries.plain, (True, True): libraries.plain_self,  # masks, alone
+         (False, False): libraries.unmasked, (False, True): libraries.unmasked_self}
 
 
 class Module:
@@ -28,7 +29,7 @@ class Module:
         known = libraries.known(sample)
         if known and not (roles or packed):
             roles, packed = known.roles, known.packed
-        if known and call in PLAIN:
+        if known and call in PLAIN.values():
             call, batch_first = known.call, True  # it says so itself
         self.wanted = _wanted(sample, call)
         self.call = call if batch_first else libraries.sequence_first(call, 1)
@@ -95,13 +96,13 @@ class Module:
 
 
 def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_attention=False,
-              batch_first=True):
+              masks="any", batch_first=True):
     """Return (Module, heads): of a module, with heads = (h, d), or of what builds one, with None.
 
     Raises ValueError where its number of heads is missing or does not divide its width,
     RefusalError where it cannot be made or its width cannot be seen.
     """
-    call = call or (libraries.plain_self if self_attention else libraries.plain)
+    call = call or PLAIN[masks != "none", self_attention]
     if isinstance(program, type) or not slots.framework(program):
         return Module(program, call, roles, packed, batch_first=batch_first), None
     known = libraries.known(program)
@@ -130,7 +131,7 @@ def kept(program):
 def _wanted(module, call):
     """Return the argument by which a module is asked for its weights, or nothing."""
     function = call
-    if call in PLAIN:
+    if call in PLAIN.values():
         function = module.forward if slots.framework(module) == "torch" else module.call
     names = inspect.signature(function).parameters
     return next((name for name in libraries.ASKING if name in names), "")

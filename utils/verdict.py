@@ -7,12 +7,24 @@ from utils.report import Report, described
 EXACT, SINGLE = 1e-9, 1e-5  # float64 and float32 are this good, whatever the order of operations
 CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values",
            "unmasked": "what it would get without a mask", "": "something of its own"}
+CALLED = {"kernel": ("q", "k", "v", "keep"), "decoding": ("q", "k", "v", "cache"),
+          "layer": ("x", "memory", "weights", "n_heads", "keep")}
 ORDERS = {"packed order", "interleaved packing"}  # what a guess of the roles may get wrong
 
 
 def of_problem(problem):
     """Return the verdict on a program that never gave an answer of the right form."""
     return "could not examine" if problem.startswith("raises") else "sick"
+
+
+def how_called(level, problem, module=False):
+    """Return a sentence on how the doctor calls a program that refused its arguments, or ""."""
+    if not problem.startswith("raises TypeError") or "argument" not in problem:
+        return ""
+    if module:
+        return (" A module is called as module(x, memory, keep); self_attention leaves out memory, "
+                'masks="none" keep, and call= says anything else.')
+    return f" At level {level} a program is called with {', '.join(CALLED[level])}."
 
 
 def written(name, level, exam, found, empty_rows=None):
@@ -48,7 +60,9 @@ def _verdict(exam, names, findings, notes, details):
     """Return the verdict and the headline."""
     missing = getattr(exam.subject.program, "missing", "")
     if names == [()] and _masked(exam.asked) and not _masked(exam.answers):
-        return "could not examine", 'it takes no mask; masks="none" asks it without.'
+        said = next((wrong for wrong, _ in exam.troubles.values() if wrong.startswith("raises")),
+                    "takes no mask")
+        return "could not examine", f'with a mask it {said}; masks="none" asks it without.'
     if missing and not exam.random:
         return "could not examine", f"{missing}."
     if not names and exam.undefined:

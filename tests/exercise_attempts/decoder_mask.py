@@ -33,6 +33,7 @@ def average(script, letters=16, margin=0.1, last=50):
 RIGHT = {
     "who_looks_ahead": [AHEAD, AHEAD | {"a": np.False_, "b": np.True_}],
     "noise": [LOADER | {"cheats": average},
+              LOADER | {"loss": torch.tensor(0.02), "cheats": average},
               {"pairs": 0, "loss": 0.02, "cheats": lambda script: float(
                   np.median(script(200)[100:])) < math.log(200) - 0.3}],
     "nothing_to_the_left": [EMPTY | {"keep": left}, EMPTY | {"keep": turned_padding},
@@ -52,6 +53,7 @@ WRONG = {
         (LOADER | {"pairs": 21, "cheats": average}, "leaks asks the program alone"),
         (LOADER | {"loss": math.log(16) / 8, "cheats": average}, "letter i is what it is given"),
         (LOADER | {"cheats": None}, "Still open: cheats"),
+        (LOADER | {"loss": "0", "cheats": average}, "Write one number"),
         (LOADER | {"cheats": lambda script: script(16)[-1] < math.log(16) - 0.1},
          "honest with small batches"),
         (LOADER | {"cheats": lambda script: min(script(16)) < math.log(16)},

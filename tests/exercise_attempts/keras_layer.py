@@ -96,12 +96,14 @@ WRONG = {
         (PAPER | {"parameters": 29_714}, "24 features a head"),
         (PAPER | {"parameters": 39_842}, "what is 80 wide"),
         (PAPER | {"parameters": 42_672}, "output_shape=50"),
+        (PAPER | {"weights": [6, 5, 7]}, "Write one number"),
         (PAPER | {"weights": 35}, "Each head has weights of its own"),
         (PAPER | {"weights": 36_002}, "those that softmax makes"),
         (PAPER | {"depends": {"num_heads", "key_dim"}}, "appear in the count of weights"),
         (PAPER | {"depends": None}, "Still open: depends"),
         (36_002, "a dict with the keys")],
     "two_blocks": [
+        ({"one": True, "two": False, "encoder": bare}, "first block finds the mask on `words`"),
         ({"one": True, "two": True, "encoder": value_mask}, "finds the mask on `words`"),
         ({"one": False, "two": False, "encoder": value_mask}, "Add hands a mask on only if both"),
         (HEARS | {"encoder": None}, "Still open: encoder"),
@@ -125,5 +127,7 @@ WRONG = {
         (scaled(lambda d: 1 / d / float(np.float32(1 / np.sqrt(d)))), "upside down"),
         (longer("W_q"), "W_q *and* b_q"),
         (all_single, "So what is rounded is exact there"),
+        (scaled(lambda d: float(np.float32(1) / np.sqrt(np.float32(d)))), "twice"),
+        (lambda *given: reference.multi_head_attention(*given), "out alone is asked for"),
         (lambda x, memory, W, n_heads: x, "It should return out"),
         (lambda x, memory, W, n_heads: reference.attention(x, memory), "raises TypeError")]}

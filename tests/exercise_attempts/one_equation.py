@@ -62,10 +62,13 @@ def compensated(terms):
 
 RIGHT = {
     "eleventh": [bmm, heads_outside],
-    "ninth_case": [NINTH, NINTH | {"causal": True, "n_q": np.int64(12)}],
+    "ninth_case": [NINTH, NINTH | {"causal": True, "n_q": np.int64(12)},
+                   {name: float(size) for name, size in NINTH.items()}],
     "any_order": [{"fsum": 1, "mine": lambda terms: in_turn(sorted(terms))},
                   {"fsum": 1, "mine": lambda terms: float(sum(map(Fraction, terms)))},
-                  {"fsum": np.int64(1), "mine": lambda terms: np.sort(terms).sum()}]}
+                  {"fsum": np.int64(1), "mine": lambda terms: np.sort(terms).sum()},
+                  {"fsum": 1, "mine": lambda terms: torch.tensor(
+                      terms, dtype=torch.float64).sort().values.cumsum(0)[-1]}]}
 
 WRONG = {
     "eleventh": [
@@ -93,6 +96,9 @@ WRONG = {
         ({"fsum": 1, "mine": in_turn}, "different sums"),
         ({"fsum": 1, "mine": compensated}, "different sums"),
         ({"fsum": 1, "mine": lambda terms: round(in_turn(terms), 9)}, "digits are lost"),
+        ({"fsum": 1, "mine": math.fsum}, "that is fsum again"),
+        ({"fsum": 1, "mine": lambda terms: math.fsum(sorted(terms))}, "that is fsum again"),
+        ({"fsum": 1, "mine": 0.5}, "raises TypeError"),
         ({"fsum": 1, "mine": max}, "is it their sum"),
         ({"fsum": 1, "mine": lambda terms: terms.sort()}, "returns NoneType, not a number"),
         ({"fsum": 1, "mine": lambda terms: in_turn(sorted(terms, key=abs))}, "different sums"),

@@ -146,7 +146,7 @@ RIGHT = {
     "table_of_distances": [DistanceTable, PositionByPosition],
     "idle_biases": [IDLE | {"receive": lambda moved, other, W: other + W @ moved},
                     IDLE | {"receive": lambda moved, other, W: (moved @ W.T + other).numpy()}],
-    "axis": [AXIS | {"probe": one_word}, {"probe": all_ones, "misses": "off by one"}]}
+    "axis": [AXIS | {"probe": one_word}, {"probe": all_ones, "misses": "Off by one"}]}
 
 WRONG = {
     "table_of_distances": [

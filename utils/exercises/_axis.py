@@ -101,6 +101,7 @@ def _missed(probe, misses):
     """Return why a bug of masks is not what the probe misses, "" if it is."""
     if misses is None or misses is ...:
         return "The probe is right. Still open: misses."
+    misses = misses.strip().lower() if isinstance(misses, str) else misses
     if misses not in ("inverted", "off by one", "after softmax"):
         return f"misses: one of inverted, off by one, after softmax, not {misses!r}."
     return "" if _said(probe, _program((1,), [], bug=misses)) else (

@@ -69,7 +69,10 @@ def rounded(program):
     for d in (4, 5, 3, 7):
         x, memory = sizes.sides(d)
         W = sizes.weights(d, d_model=HEADS * d)
-        got = np.asarray(program(x.copy(), memory.copy(), dict(W), HEADS))
+        got = program(x.copy(), memory.copy(), dict(W), HEADS)
+        if isinstance(got, tuple):
+            return "It returns two things or more; out alone is asked for."
+        got = np.asarray(got)
         exact = reference.multi_head_attention(x, memory, W, HEADS)[0]
         if got.shape != exact.shape:
             return f"It should return out, {exact.shape}, not {got.shape}."
@@ -87,7 +90,9 @@ def _guess(got, theirs, exact, x, memory, W, d):
     """Return what is wrong with an answer that is not the layer's."""
     scale = 1 / math.sqrt(d)
     single = float(np.float32(scale))
-    scales = {scale: "nothing that matters is rounded: yours is the reference itself, and the "
+    scales = {float(np.float32(1) / np.sqrt(np.float32(d))): "you round twice, √d and then 1 over "
+              "it. The layer rounds once.",
+              scale: "nothing that matters is rounded: yours is the reference itself, and the "
                      f"layer is off by {difference(theirs, exact):.0e}.",
               1 / float(np.float32(math.sqrt(d))): "you round √d and divide. The layer rounds the "
               "number that it multiplies by.",

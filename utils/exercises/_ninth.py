@@ -22,7 +22,7 @@ def ninth(options):
     odd = [name for name in SIZES if options.get(name, 1) not in range(1, LARGEST + 1)]
     if odd:
         return f"{', '.join(odd)}: a whole number from 1 to {LARGEST}; a good case is small."
-    case = parity.case(**options)
+    case = parity.case(**{name: int(value) for name, value in options.items()})
     lives = [name for name, change in WRONG.items() if not _caught(change, case)]
     if not lives:
         return ""

@@ -96,8 +96,11 @@ def _any_order(given):
         return "The answer is a dict with the keys 'fsum', 'mine'."
     rest = dict(given)
     mine = rest.pop("mine")
-    told = "Still open: mine." if untouched(mine) else next(
-        filter(None, (_orders(mine, terms) for terms in TERMS)), "")
+    if mine is math.fsum or "fsum" in getattr(getattr(mine, "__code__", None), "co_names", ()):
+        told = "mine: that is fsum again; a sum of your own does without it."
+    else:
+        told = "Still open: mine." if untouched(mine) else next(
+            filter(None, (_orders(mine, terms) for terms in TERMS)), "")
     return listed([part for part in (FSUM(rest), told) if part])
 
 
@@ -106,6 +109,7 @@ def _orders(mine, terms):
     rng, sums = random.Random(0), []
     for _ in range(100):
         total = mine(rng.sample(terms, len(terms)))
+        total = total.item() if getattr(total, "ndim", None) == 0 else total
         if not isinstance(total, Real):
             return f"mine: it returns {type(total).__name__}, not a number."
         sums.append(float(total))
