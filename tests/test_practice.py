@@ -128,8 +128,8 @@ def test_what_is_not_callable_inside_an_answer_is_told_as_it_is():
 
 
 def test_an_unknown_exercise_names_the_nearest():
-    for ask in (lambda: CHECK("doubel", one), lambda: CHECK.hint("doubel")):
-        with pytest.raises(ValueError, match=r"no exercise 'doubel' here; did you mean 'double'\?"):
+    for ask in (lambda: CHECK("dble", one), lambda: CHECK.hint("dble")):
+        with pytest.raises(ValueError, match=r"no exercise 'dble' here; did you mean 'double'\?"):
             ask()
 
 
