@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from utils import practice
+from utils import answers, practice
 from utils.practice import Check, Exercise
 
 
@@ -178,10 +178,10 @@ def test_several_wrong_predictions_are_listed():
 
 
 def test_a_list_of_sentences_in_a_list_is_one_list():
-    assert practice.listed(["a", "b"]) == "\n  a\n  b"
-    assert practice.listed([practice.listed(["a", "b"]), "c"]) == "\n  a\n  b\n  c"
-    assert practice.listed([practice.listed(["a"])]) == "a"
-    assert practice.listed([]) == ""
+    assert answers.listed(["a", "b"]) == "\n  a\n  b"
+    assert answers.listed([answers.listed(["a", "b"]), "c"]) == "\n  a\n  b\n  c"
+    assert answers.listed([answers.listed(["a"])]) == "a"
+    assert answers.listed([]) == ""
 
 
 def test_predictions_need_all_their_keys():
@@ -198,12 +198,12 @@ def test_predictions_need_all_their_keys():
     (torch.tensor(1.02), 1.0, True), (torch.tensor([1, 2]), [1, 2], True),
     (torch.tensor(1.0), True, False)])
 def test_answers_are_the_same_as_a_teacher_would_say(got, want, expected):
-    assert practice.same(got, want) is expected
+    assert answers.same(got, want) is expected
 
 
 def test_the_tolerance_of_floats_is_relative():
-    assert practice.same(102.0, 100.0, 0.03)
-    assert not practice.same(102.0, 100.0, 0.01)
+    assert answers.same(102.0, 100.0, 0.03)
+    assert not answers.same(102.0, 100.0, 0.01)
 
 
 def test_the_doctor_has_nothing_to_say_of_a_healthy_program_and_names_a_sick_one():
@@ -226,6 +226,6 @@ def test_long_lines_are_folded_under_their_beginning():
 
 
 def test_several_sentences_stand_below_each_other_and_one_alone():
-    assert practice.listed(["one."]) == "one."
-    assert practice.listed(["one.", "two."]) == "\n  one.\n  two."
-    assert practice.listed([]) == ""
+    assert answers.listed(["one."]) == "one."
+    assert answers.listed(["one.", "two."]) == "\n  one.\n  two."
+    assert answers.listed([]) == ""

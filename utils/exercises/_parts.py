@@ -1,6 +1,7 @@
 """Answers of several parts, each with a judge of its own."""
 
-from utils.practice import asked, listed, unlike, untouched
+from utils.answers import listed, unlike
+from utils.practice import asked, untouched
 
 
 def parts(judges):

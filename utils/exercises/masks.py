@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from utils.answers import listed
 from utils.checks import to_numpy
 from utils.masks import causal
-from utils.practice import Check, Exercise, listed, predictions
+from utils.practice import Check, Exercise, predictions
 
 SIZES = {"2x5": (2, 5), "5x2": (5, 2)}
 CORNERS = {"top_left": "bottom_right", "bottom_right": "top_left"}
