@@ -6,9 +6,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
-from browser import launch, open_page, served
+from browser import open_page, served
 from page_audit import accessibility, too_wide
-from playwright.sync_api import sync_playwright
 
 from utils import explore, masks, numpy_attention, reference, sizes
 
@@ -19,24 +18,15 @@ PAGE = """<!doctype html><html lang="en" {html}><head><meta charset="utf-8"><tit
 HOSTILE = "* { color: red; font: 30px serif; letter-spacing: 9px } span, td { padding: 50px }"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """Start one browser for this module."""
-    with sync_playwright() as playwright:
-        chromium = launch(playwright)
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
-def show(browser, tmp_path):
+def show(chromium, tmp_path):
     """Return a context manager: figures on one page, which must end without any problem."""
     @contextmanager
     def shown(*figures, html="", css="", body="", **how):
         body = body or "<p>between</p>".join(figure._repr_html_() for figure in figures)
         (tmp_path / "page.html").write_text(PAGE.format(html=html, css=css, body=body),
                                             encoding="utf-8")
-        with served(tmp_path) as address, open_page(browser, address + "page.html", **how) as page:
+        with served(tmp_path) as address, open_page(chromium, address + "page.html", **how) as page:
             yield page
             assert page.problems == []
     return shown

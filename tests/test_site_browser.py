@@ -40,8 +40,10 @@ def test_formulas_are_set_where_the_source_has_them(chromium, site_url):
 def test_search_finds_the_page_that_has_the_word(chromium, site_url, width):
     with browser.open_page(chromium, f"{site_url}{PAGES[0]}.html", width=width) as tab:
         tab.keyboard.press("Control+K")
-        tab.keyboard.type("contiguous")
-        tab.keyboard.press("Enter")
+        field = tab.locator("input[type=search]:visible").first
+        field.wait_for()
+        field.fill("contiguous")
+        field.press("Enter")
         tab.wait_for_url("**/search.html?q=contiguous")
         result = tab.locator("#search-results li a", has_text="transpose").first
         result.wait_for()
