@@ -5,6 +5,7 @@
 """
 
 TESTS = {
+    "answers": "test_practice.py",
     "adapters": "test_parity.py", "assignment": "test_assignment.py",
     "checks": "test_checks.py", "clinic": "test_clinic.py",
     "conventions": "test_conventions.py",
