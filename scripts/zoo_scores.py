@@ -22,7 +22,7 @@ from utils import zoo_scores  # noqa: E402
 def main():
     """Count, and write the file."""
     scores = zoo_scores.load() | {"now": counted({one.name: examined(one) for one in ZOO})}
-    zoo_scores.FILE.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+    zoo_scores.FILE.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
     print(zoo_scores.markdown())
 
 

@@ -70,6 +70,9 @@ def test_a_mask_from_the_wrong_corner_hides_the_past():
     keep[4:6] = masks.causal(2, 7, "top_left")
     keep[6] = masks.causal(1, 7, "top_left")
     assert difference(got, one_pass(keep)) < 1e-15
+    got = faulty_decoding.decode(Q, K, V, (4, 2, 1), corner="top_left of several")
+    keep[6] = True
+    assert difference(got, one_pass(keep)) < 1e-15
 
 
 def test_a_cache_written_over_from_its_start_loses_what_stood_there():

@@ -22,6 +22,8 @@ from utils.undropped import Undropped
 CHUNKS = ((7,), (1,) * 7, (4, 1, 1, 1), (2, 2, 2, 1), (1, 2, 4))
 SWITCHES = (
     Switch("cache position", {"corner": "top_left"}, "each chunk is masked as if it came first"),
+    Switch("cache position", {"corner": "top_left of several"},
+           "each chunk of several is masked as if it came first"),
     Switch("cache position", {"masked": "one too late"}, "each query stands one key too late"),
     Switch("cache position", {"masked": "one too early"}, "each query stands one key too early"),
     Switch("unmasked prompt", {"masked": "never"}, "there is no mask"),

@@ -145,18 +145,18 @@ CACHE = "the lines that put new keys and values into the cache"
 DECODING = (
     Fault("cache position", "decoding",
           "With a cache the mask still hangs from the first key, so new queries miss the past.",
-          POSITIONS + ": the last query stands at the last key", "masks",
+          POSITIONS + ": the last query stands at the last key", "kv_cache",
           "https://github.com/pytorch/pytorch/issues/103082"),
     Fault("unmasked prompt", "decoding",
           "Several positions that come at once see each other, later ones too.",
-          "the condition under which the causal mask is used", "masks",
+          "the condition under which the causal mask is used", "kv_cache",
           "https://github.com/Mikyx-1/TinyLLM/issues/17"),
     Fault("cache not appended", "decoding", "New keys and values do not get into the cache.",
-          CACHE + ", and what is returned", "masks"),
+          CACHE + ", and what is returned", "kv_cache"),
     Fault("cache overwritten", "decoding", "New keys and values replace what was in the cache.",
-          CACHE + ": concatenate along the sequence", "masks"),
+          CACHE + ": concatenate along the sequence", "kv_cache"),
     Fault("keys cached, values not", "decoding",
-          "Earlier keys are looked at, but their values are lost.", CACHE, "masks"),
+          "Earlier keys are looked at, but their values are lost.", CACHE, "kv_cache"),
 )
 FAULTS = {fault.name: fault for fault in KERNEL + LAYER + DECODING}
 

@@ -15,7 +15,8 @@ def decode(q, k, v, chunks, *, cache="append", masked="always", corner="bottom_r
 
     ``chunks``: how many positions come at a time. ``cache``: a name in CACHES, ``masked``:
     "always", "never", "after the first chunk", "in the first chunk", or, with a cache, "one too
-    late" or "one too early"; ``corner`` of each chunk's mask.
+    late" or "one too early"; ``corner`` of each chunk's mask, "bottom_right", "top_left" or, but
+    for chunks of one, "top_left of several".
     """
     contexts, held, end = [], None, 0
     for chunk in chunks:
@@ -25,7 +26,9 @@ def decode(q, k, v, chunks, *, cache="append", masked="always", corner="bottom_r
         open_ = masked == "never" or masked == ("after the first chunk" if first
                                                 else "in the first chunk")
         shift = 0 if first else {"one too late": 1, "one too early": -1}.get(masked, 0)
-        context, _ = faulty.attention(q[:, :, new], keys, values, corner=corner,
+        hung = {"top_left of several": "top_left" if chunk > 1 else "bottom_right"}.get(
+            corner, corner)
+        context, _ = faulty.attention(q[:, :, new], keys, values, corner=hung,
                                       band=Band() if open_ else _shifted(band, shift), **kernel)
         contexts.append(context)
     return np.concatenate(contexts, axis=2)

@@ -60,6 +60,17 @@ def is_causal_with_a_cache(q, k, v, cache):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True), (k, v)
 
 
+@specimen("decoding", fault="cache position",
+          note="one new query sees all, but is_causal hangs several new ones from the top left",
+          healed=("is_causal=q.size(2) > 1", "attn_mask=torch.ones(q.size(2), k.size(2), "
+                                             "dtype=torch.bool).tril(k.size(2) - q.size(2))"))
+def is_causal_for_several(q, k, v, cache):
+    """A single new query has no future: a mask is needed only for more than one."""
+    if cache is not None:
+        k, v = (torch.cat(pair, dim=2) for pair in zip(cache, (k, v), strict=True))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=q.size(2) > 1), (k, v)
+
+
 @specimen("decoding", fault="unmasked prompt",
           source="https://github.com/Mikyx-1/TinyLLM/issues/17",
           note="the triangle is left out whenever there is a cache, and there always is",
