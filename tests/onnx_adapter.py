@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from onnx import helper
 from onnx.backend.test.case import node as onnx_cases
 
@@ -44,6 +45,23 @@ def node_cases(op_type, module):
 def attributes(node):
     """Return the attributes of a node that were set, by name."""
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
+def rotary_case(node, inputs, outputs):
+    """Return x (b, h, i, d), cos and sin (b, 1, i, n), interleaved, and what comes out, like x.
+
+    Specification: https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html. The caches have as
+    many angles as pairs are to turn, ``rotary_embedding_dim`` / 2, which is 0 for all features.
+    """
+    options = attributes(node)
+    x, expected = (torch.as_tensor(with_heads(array, options.get("num_heads")))
+                   for array in (inputs["input"], outputs["output"]))
+    places = inputs.get("position_ids", slice(None))  # without them the caches are (b, i, n)
+    pairs = (options.get("rotary_embedding_dim", 0) or x.shape[-1]) // 2
+    cos, sin = (torch.as_tensor(inputs[name][places])[:, None] for name in (
+        "cos_cache", "sin_cache"))
+    assert cos.shape[-1] == sin.shape[-1] == pairs
+    return x, cos, sin, bool(options.get("interleaved", 0)), expected
 
 
 def attention_case(node, inputs, outputs):

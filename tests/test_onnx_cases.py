@@ -1,4 +1,4 @@
-"""ONNX judges us: its attention, normalisation and softmax cases, counted, none skipped silently.
+"""ONNX judges us: attention, rotary, norm and softmax cases, counted, none skipped silently.
 
 All cases go to the reference. A case is *applicable* to a taught program when it asks for nothing
 that the program has no argument for: no bias, no scale of its own, no soft cap.
@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx_adapter import attention_case, attributes, node_cases
+from onnx_adapter import attention_case, attributes, node_cases, rotary_case
 
-from utils import checks, norms, numpy_attention, reference, torch_attention
+from utils import checks, norms, numpy_attention, positions, reference, torch_attention
 
 TOLERANCES = {"float32": 2e-6, "float16": 3e-3, "bfloat16": 2e-2}
 ATTENTION = {name: attention_case(*case)
@@ -112,6 +112,16 @@ def test_fused_attention_passes_the_applicable_cases(report):
     for name, (*arrays, keep, expected) in applicable(TOLERANCES).items():
         report(name, torch_attention.fused_attention(*map(tensor, arrays), keep), expected["Y"])
     report.finish("Attention, torch_attention.fused_attention", 39)
+
+
+def test_rotate_passes_all_rotary_cases(report):
+    seen = set()
+    for name, case in node_cases("RotaryEmbedding", "rotaryembedding").items():
+        x, cos, sin, interleaved, expected = rotary_case(*case)
+        report(name, positions.rotate(x, cos, sin, interleaved), expected)
+        seen.add((interleaved, 2 * cos.shape[-1] < x.shape[-1]))
+    report.finish("RotaryEmbedding, positions.rotate", 8)
+    assert len(seen) == 4  # both pairings, all features and some
 
 
 def normalised_axes(node, x):
