@@ -1,0 +1,111 @@
+"""Keys and values kept, so that nothing is computed twice. Taught in chapter `kv_cache`.
+
+A key carries its position with it. Who may attend to whom is read off the positions, never off the
+places in an array, so it cannot matter in which chunks a text arrived.
+"""
+
+import torch
+
+from utils import cache_checks
+from utils.heads import merge_heads
+from utils.torch_attention import MultiHeadAttention, fused_attention
+
+
+def visible(queries, keys, window=None):
+    """Return keep, bool: a query may attend to the keys that stand at its own position or before.
+
+    (b, i), (b, j) -> (b, 1, i, j), or (i,), (j,) -> (i, j): integer tensors of positions, on one
+    device; a key at position -1 is padding and nobody's. ``window``: how many positions a query
+    sees, its own included; None = all.
+    """
+    queries, keys = queries[..., None], keys[..., None, :]
+    keep = (keys >= 0) & (keys <= queries)
+    if window is not None:
+        keep &= keys > queries - window
+    return keep if keep.ndim == 2 else keep[:, None]  # one for all heads
+
+
+class Cache:
+    """What one layer has read: its keys (b, h, j, d), values (b, h, j, d_v) and positions.
+
+    With a ``window``, a column is dropped once the last word no longer sees it, in any text of the
+    batch: without padding, ``window`` columns stay. An empty cache is false, as an empty list is:
+    ask `is None`. Raises ValueError for a window below 1.
+    """
+
+    def __init__(self, window=None):
+        self.window, self.held = cache_checks.window(window), None
+
+    def __len__(self):
+        """Return how many columns of keys are held, padding included."""
+        return 0 if self.held is None else self.held[0].shape[-2]
+
+    def extend(self, k, v, positions):
+        """Add keys and values, return all that the queries at ``positions`` may need.
+
+        k (b, h, j, d), v (b, h, j, d_v), positions (b, j) or (j,), -1 = padding; returned are k, v
+        and positions with more columns. Raises ValueError for sizes that do not fit, or positions
+        that are not later than those before, TypeError for dtypes.
+        """
+        cache_checks.fits(self.held, k, v, positions)
+        empty = k[..., :0, :], v[..., :0, :], positions[..., :0]
+        old_k, old_v, old_positions = self.held or empty
+        k, v = torch.cat((old_k, k), dim=-2), torch.cat((old_v, v), dim=-2)
+        positions = torch.cat((old_positions, positions), dim=-1)
+        self.held = self.still_seen(k, v, positions)
+        return k, v, positions
+
+    def still_seen(self, k, v, positions):
+        """Return the columns of k, v and positions that the last word of any text sees."""
+        if self.window is None:
+            return k, v, positions
+        last = cache_checks.latest(positions)
+        seen = visible(last, positions, self.window)
+        seen = seen.flatten(0, -2).any(dim=0)  # (j,)
+        return k[..., seen, :], v[..., seen, :], positions[..., seen]
+
+    def next_positions(self, x):
+        """Return the positions at which the words x (b, i, e) go on, (i,) or (b, i)."""
+        new = torch.arange(x.shape[1], device=x.device)
+        if self.held is None:
+            return new
+        return cache_checks.latest(self.held[2]) + 1 + new
+
+
+class CausalAttention(MultiHeadAttention):
+    """Causal self-attention at given positions, with a cache or without, (b, i, e) -> (b, i, e).
+
+    ``window``: how many positions a query sees, its own included; None = all before it. Override
+    ``heads_at`` to tell q and k where they stand. Raises ValueError when n_heads does not divide
+    d_model, or for a window below 1.
+    """
+
+    def __init__(self, d_model, n_heads, window=None, bias=True):
+        super().__init__(d_model, n_heads, bias=bias)
+        self.window = cache_checks.window(window)
+
+    def heads_at(self, x, positions):
+        """Return q, k and v of the words x (b, i, e) at these positions, (b, h, i, d) each."""
+        return self.project(x)
+
+    def forward(self, x, positions=None, cache=None):
+        """Return out. ``positions``: (i,) or (b, i), -1 = padding; by default, a text begins here.
+
+        With a ``cache``, queries also see what it holds, and it takes up what they leave; positions
+        go on where it ends. Padding gets the bias of W_o. Raises as ``Cache.extend`` does, and
+        ValueError for a cache of another window.
+        """
+        cache_checks.same_window(self, cache)
+        plain = positions is None and cache is None and self.window is None
+        if positions is None:
+            positions = (Cache() if cache is None else cache).next_positions(x)
+        cache_checks.positions(positions, *x.shape[:2])
+        q, k, v = self.heads_at(x, positions)  # (b, h, i, d)
+        where = positions
+        if cache is not None:
+            k, v, where = cache.extend(k, v, positions)  # (b, h, j, d)
+        keep = None if plain else visible(positions, where, self.window)
+        if not plain and keep.all():  # one word after all others
+            keep = None
+        context = fused_attention(q, k, v, keep, causal=plain)
+        return self.W_o(merge_heads(context))
