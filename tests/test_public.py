@@ -30,6 +30,7 @@ from utils import (
     layouts,
     masks,
     modules,
+    numpy_attention,
     parity,
     plots,
     practice,
@@ -56,6 +57,7 @@ KEEP = masks.padding([7, 0], 7)
 TENSOR_KEEP = torch.as_tensor(KEEP)
 FULL = np.broadcast_to(KEEP, (2, 3, 5, 7)).copy()
 SCORES = ARRAYS[0] @ ARRAYS[1].swapaxes(-1, -2)
+MAPS = numpy_attention.masked_softmax(SCORES, KEEP)
 COTANGENT = np.random.default_rng(0).standard_normal((2, 5, 13))
 BIAS = np.random.default_rng(0).standard_normal((5, 7))
 MODULE = torch_attention.MultiHeadAttention(12, 3, d_in=11, d_out=13).double()
@@ -189,6 +191,7 @@ CALLS = {
     "exam.Exam.style": (EXAM, {}),
     "exam.Exam.tells": (ILL, {}),
     "exam.settle": (reference.attention, [KERNEL]),
+    "explore.head_browser": (list("abcde"), MAPS, list("tuvwxyz"), {"first": MAPS[..., 0, 0]}),
     "explore.mask_painter": (*(x[:, 0] for x in ARRAYS), [7, 3]),
     "fault_marks.html": ([fault_table.Row("no scale", {"variance": 1.0}, 0, 7)],),
     "fault_marks.silent": ([fault_table.Row("no scale", {"variance": 1.0}, 0, 7)],),
@@ -212,6 +215,7 @@ CALLS = {
     "grading.as_csv": ([GRADE],),
     "grading.as_json": ([GRADE],),
     "grading.table": ([GRADE, GRADE],),
+    "head_data.packed": (list("abcde"), MAPS, list("tuvwxyz"), {"first": MAPS[..., 0, 0]}, [1, 2]),
     "heads.merge_heads": (TENSORS[0],),
     "heads.split_heads": (torch.as_tensor(PACKED[0]), 3),
     "hearing.causality": (reference.attention, KERNEL_CASE),

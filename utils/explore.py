@@ -1,4 +1,4 @@
-"""Two figures to move: self-contained HTML, inline script, no other host, no widget state.
+"""Three figures to move: self-contained HTML, inline script, no other host, no widget state.
 
 Each figure is a fragment with its own style, script and data; it lives in a shadow root, so neither
 a page's styles nor a second figure can touch it. The same arguments give the same bytes.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from utils import checks, sizes
+from utils import checks, head_data, sizes
 
 TEMPLATES = Path(__file__).parent / "templates"
 # What still fits a telephone: cells of 24 pixels, as many colours as words.
@@ -77,6 +77,18 @@ def mask_painter(q=None, k=None, v=None, lengths=None, empty_query=3):
         raise ValueError(f"empty_query={empty_query} is not one of the n_q={n_q} queries")
     config = {name: side.tolist() for name, side in data.items()}
     return Figure("mask_painter", {**config, "lengths": lengths.tolist(), "empty": empty_query})
+
+
+def head_browser(tokens, weights, keys=None, scores=None, start=(0, 0)):
+    """Return a figure with the weights of all heads: choose a head, choose a token, read.
+
+    ``weights`` (layer, h, i, j), rows that sum to 1, or to 0 where nothing may be attended to;
+    ``tokens``, n_q str, are the queries and, unless ``keys`` names n_k others, the keys. ``scores``
+    {name: (layer, h)} can be laid over the overview; ``start`` is the (layer, head) shown first.
+    Raises ValueError for weights that are none (naming layer, head and row), shapes that do not fit
+    together, and what is too large to draw or to ship; TypeError for tokens that are no str.
+    """
+    return Figure("head_browser", head_data.packed(tokens, weights, keys, scores, start))
 
 
 def _arrays(q, k, v):
