@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from exact import raises
 
-from utils import doctor, faults, faulty, reference, torch_attention
+from utils import doctor, exam, faults, faulty, kernel_level, reference, torch_attention
 from utils.faulty import Band, Hiding
 from utils.kernel_cases import Form
 from utils.kernel_switches import Options, Switch, switches
@@ -411,3 +411,13 @@ def test_every_fault_says_what_where_and_which_chapter_teaches_it():
         assert fault.look
         assert [*pages.glob(f"*/{fault.chapter}.ipynb")], name
         assert fault.case.startswith("https://") or not fault.case
+
+
+def test_what_is_told_is_what_the_program_answers_and_not_that_it_raises_elsewhere():
+    def program(q, k, v, keep=None):
+        if isinstance(q, np.ndarray) or q.dtype != torch.float32:
+            raise TypeError("float32 tensors only")
+        return v[0]
+
+    assert exam.settle(program, kernel_level.levels(Options()))[2].startswith(
+        "returns shape")

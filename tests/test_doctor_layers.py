@@ -1,6 +1,7 @@
 """The doctor examines layers: their own faults, and those of the kernel inside."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 
 from utils import (
     doctor,
+    exam,
     faulty_layer,
     kernel_cases,
     layer_cases,
@@ -193,3 +195,18 @@ def test_a_layer_whose_softmax_overflows_gets_a_note():
     report = doctor.examine(layer, "layer")
     assert (report.verdict, len(report.notes)) == ("note", 1)
     assert "subtract the largest score before exp" in report.notes[0]
+
+
+@pytest.mark.parametrize(("there", "told"), [
+    ([1.0, np.nan], False), ([1.5, np.nan], True), ([1.0, np.nan, np.nan], False),
+    ([1.0 + 1e-12, np.nan], False)])
+def test_an_explanation_needs_a_number_of_its_own_where_the_program_differs(there, told):
+    right = np.array([1.0, 2.0, 3.0][:len(there)])
+    level = SimpleNamespace(
+        expected=lambda args, settings, empty: (np.array(there) if settings else right, None))
+    one = object.__new__(exam.Exam)
+    one.level, one.answers = level, [(SimpleNamespace(args=()), None)]
+    one.agrees = lambda settings, answers: False
+    assert one.tells({"some": "switch"}) is told
+    one.agrees = lambda settings, answers: True
+    assert one.tells({"some": "switch"}) is False
