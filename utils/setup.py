@@ -9,7 +9,8 @@ from importlib import metadata
 # The oldest versions that are supported: those of Colab, which `make test-colab` runs (all but
 # torch, whose older builds for the CPU cannot be had everywhere).
 FLOORS = {"numpy": "2.1.3", "torch": "2.11.0", "matplotlib": "3.10.0", "tqdm": "4.67.1",
-          "einops": "0.8.1", "tensorflow": "2.20.0", "keras": "3.13.2"}
+          "einops": "0.8.1", "tensorflow": "2.20.0", "keras": "3.13.2", "safetensors": "0.6.2",
+          "tokenizers": "0.22.1", "huggingface-hub": "0.36.0"}
 # One thing under two names: requirements.txt asks for the smaller build where there is one.
 ALIASES = {"tensorflow": ("tensorflow", "tensorflow-cpu")}
 
