@@ -24,7 +24,10 @@ GROUPS = {
     "Masks": ("masks", "conventions"),
     "The taught programs": ("heads", "numpy_attention", "torch_attention", "einsum_attention",
                             "tf_attention", "sequence_first", "decoder_attention", "norms",
-                            "positions"),
+                            "positions", "relative_positions"),
+    "The transformer": ("cache", "transformer", "language_model", "bert"),
+    "Texts, training and trained models": ("tasks", "corpus", "ngrams", "training", "char_model",
+                                           "pretrained"),
     "Weights, and many programs at once": ("weights", "programs", "parity"),
     "Checking": ("checks", "probes", "invariants", "hearing", "kernel_probes", "layer_probes"),
     "Faults, and the doctor who names them": ("doctor", "report", "faults", "findings"),
@@ -35,10 +38,10 @@ GROUPS = {
 HEAD = """# What stands in `utils`
 
 The shared module of the course, in reading order. Everything can be imported by its module,
-`from utils import masks`; nothing but `weights.load` modifies its arguments, and bad input raises
-`ValueError` or `TypeError` with the numbers that disagree. Axes are those of the [notation
-page](../notation.md). An arrow leads to the chapter that teaches a thing and builds it line by
-line; `help(…)` tells the rest.
+`from utils import masks`; nothing but `weights.load` and `training` modifies its arguments, and bad
+input raises `ValueError` or `TypeError` with the numbers that disagree. Axes are those of the
+[notation page](../notation.md). An arrow leads to the chapter that teaches a thing and builds it
+line by line; `help(…)` tells the rest.
 """
 
 

@@ -87,7 +87,7 @@ def run_alone(path, folder, whole):
     code = [n for n, cell in enumerate(nb.cells) if cell.cell_type == "code"]
     nb.cells = nb.cells[:None if whole else code[1] + 1]
     nb.cells.append(nbformat.v4.new_code_cell(FOUND_HERE))
-    NotebookClient(nb, timeout=600, kernel_name="colab",
+    NotebookClient(nb, timeout=1800, kernel_name="colab",
                    resources={"metadata": {"path": str(folder)}}).execute()
     if nb.cells[code[0]].outputs:
         raise RuntimeError(f"the setup cell speaks: {nb.cells[code[0]].outputs}")

@@ -64,7 +64,7 @@ def execute(path):
     nb = nbformat.read(path, as_version=4)
     start = time.perf_counter()
     # Kernels warn of unencrypted TCP on every start, which is nothing a reader can act on.
-    NotebookClient(nb, timeout=600, kernel_name="python3", extra_arguments=["--log-level=ERROR"],
+    NotebookClient(nb, timeout=1800, kernel_name="python3", extra_arguments=["--log-level=ERROR"],
                    resources={"metadata": {"path": path.parent}}).execute()
     write_times(nb, max(1, round(time.perf_counter() - start)))
     nbformat.write(normalise(nb), path)
@@ -73,7 +73,7 @@ def execute(path):
 def main(names):
     """Execute the notebooks given, or all."""
     # For the kernels, which inherit it; the bar below was imported before and stays on.
-    os.environ.update(TQDM_DISABLE="1", OMP_WAIT_POLICY="PASSIVE")
+    os.environ.update(TQDM_DISABLE="1")
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     bar = tqdm([Path(name).resolve() for name in names] or notebooks(), unit="notebook")
     for path in bar:

@@ -4,6 +4,8 @@
 ``TESTS``, by module, or as a third item of a mutant.
 """
 
+from scripts import mutations_transformer
+
 TESTS = {
     "answers": "test_practice.py",
     "adapters": "test_parity.py", "assignment": "test_assignment.py",
@@ -360,7 +362,8 @@ MUTATIONS = {
     "faulty_decoding.decode": [
         ("first, end = end == 0", "first, end = True"),
         ("open_ else band", "open_ else Band(None, 0)"),
-        ("(masked ==", "(masked !="), ("corner=corner", 'corner="top_left"'),
+        ("(masked ==", "(masked !="), ("corner=hung", 'corner="top_left"'),
+        ("chunk > 1", "chunk > 2"),
         ("CACHES[cache]", 'CACHES["append"]'), ("else band, **kernel)", "else band)"),
     ],
     "faulty_layer.layer": [
@@ -600,7 +603,7 @@ MUTATIONS = {
     "layer_level.Layer.others": [("layer_cases.confirm", "layer_cases.search")],
     "layer_level.Layer.probes": [("weights=held", "weights=None")],
     "layer_level.Layer.steady": [("Undropped(subject)", "subject")],
-    "layer_level.Layer.switches": [("found + kernel_switches", "kernel_switches")],
+    "layer_level.Layer.switches": [("found + kernel_constants", "kernel_constants")],
     "layer_level.Layer.trouble": [("return layer_cases.trouble(answer, args)", 'return ""')],
     "layer_level.levels": [("layer_cases.ladder(form)", "[form]")],
     "layer_probes.blocks": [("slice(None)", "slice(1)"),
@@ -1228,3 +1231,6 @@ MUTATIONS = {
     "zoo_scores.load": [("json.loads(FILE.read_text(encoding=\"utf-8\"))", "{}")],
     "zoo_scores.markdown": [("str(sum(counts))", "str(max(counts))")],
 }
+
+TESTS |= mutations_transformer.TESTS
+MUTATIONS |= mutations_transformer.MUTATIONS

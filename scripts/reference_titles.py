@@ -47,8 +47,51 @@ PAPERS = {
     "https://arxiv.org/abs/2302.05442":
         ("Dehghani et al. (2023), Scaling vision transformers to 22 billion parameters",
          "scores that grew during training"),
+    "https://arxiv.org/abs/cmp-lg/9606011":
+        ("Chen, Goodman (1996), An empirical study of smoothing techniques for language modeling",
+         "how to count well"),
+    "https://arxiv.org/abs/1803.02155":
+        ("Shaw, Uszkoreit, Vaswani (2018), Self-attention with relative position representations",
+         "a learned row for each offset"),
+    "https://arxiv.org/abs/1901.02860":
+        ("Dai et al. (2019), Transformer-XL", "the four terms of a score, mended one by one"),
+    "https://arxiv.org/abs/1902.10186":
+        ("Jain, Wallace (2019), Attention is not explanation", "weights against what they explain"),
+    "https://arxiv.org/abs/1904.09751":
+        ("Holtzman et al. (2019), The curious case of neural text degeneration",
+         "nucleus sampling"),
+    "https://arxiv.org/abs/1906.04341":
+        ("Clark et al. (2019), What does BERT look at?", "heads that look where nothing is said"),
+    "https://arxiv.org/abs/1908.04626":
+        ("Wiegreffe, Pinter (2019), Attention is not not explanation", "the answer to it"),
+    "https://arxiv.org/abs/1908.10084":
+        ("Reimers, Gurevych (2019), Sentence-BERT", "embeddings of sentences"),
+    "https://arxiv.org/abs/1911.02150":
+        ("Shazeer (2019), Fast transformer decoding", "what a step with a cache costs"),
+    "https://arxiv.org/abs/2002.04745":
+        ("Xiong et al. (2020), On layer normalization in the transformer architecture",
+         "the norm before a layer or after it"),
+    "https://arxiv.org/abs/2004.10102":
+        ("Kobayashi et al. (2020), Attention is not only a weight", "weight times length of value"),
+    "https://arxiv.org/abs/2005.00928":
+        ("Abnar, Zuidema (2020), Quantifying attention flow in transformers", "attention rollout"),
+    "https://arxiv.org/abs/2103.03404":
+        ("Dong, Cordonnier, Loukas (2021), Attention is not all you need",
+         "without residuals all words become one"),
+    "https://arxiv.org/abs/2104.09864":
+        ("Su et al. (2021), RoFormer", "RoPE: the rotation on the inner side"),
+    "https://arxiv.org/abs/2107.06499":
+        ("Lee et al. (2021), Deduplicating training data makes language models better",
+         "repeated passages in sets that everybody used"),
+    "https://arxiv.org/abs/2309.17453":
+        ("Xiao et al. (2023), Efficient streaming language models with attention sinks",
+         "the place that everybody looks at"),
 }
 MANUALS = {
+    "https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html":
+        ("ONNX, RotaryEmbedding", "both pairings, and features that pass"),
+    "https://huggingface.co/docs/safetensors/index":
+        ("Hugging Face, safetensors", "weights in a file that runs nothing"),
     PYTORCH + "generated/torch.nn.functional.scaled_dot_product_attention.html":
         ("PyTorch, `scaled_dot_product_attention`", "what True means, `scale=` and `is_causal=`"),
     PYTORCH + "generated/torch.nn.MultiheadAttention.html":
@@ -81,6 +124,14 @@ MANUALS = {
     "https://einops.rocks/1-einops-basics/": ("einops, Tutorial", "`rearrange` on pictures"),
 }
 PROGRAMS = {
+    GITHUB + "karpathy/nanoGPT": ("Karpathy, nanoGPT", "the plain recipe in one readable file"),
+    GITHUB + "karpathy/nanoGPT/blob/master/train.py":
+        ("Karpathy, nanoGPT, `train.py`", "its schedule"),
+    GITHUB + "KellerJordan/modded-nanogpt":
+        ("Jordan et al., modded-nanogpt", "a speed run, in public"),
+    "https://kellerjordan.github.io/posts/muon/": ("Jordan, Muon", "the optimiser, explained"),
+    "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2":
+        ("all-MiniLM-L6-v2", "the pretrained encoder"),
     D2L + "multihead-attention.html":
         ("Dive into Deep Learning, Multi-head attention", "heads folded into the batch"),
     D2L + "attention-scoring-functions.html":
@@ -112,6 +163,14 @@ PROGRAMS = {
          "how to meet what fails silently"),
 }
 THREADS = {
+    GITHUB + "EleutherAI/gpt-neox/issues/1003": "angles of RoPE taken in 16 bits",
+    GITHUB + "huggingface/transformers/pull/29285": "angles of RoPE taken in 16 bits",
+    GITHUB + "huggingface/transformers/issues/25199":
+        "the two ways to pair features, and weights permuted from one to the other",
+    GITHUB + "facebookresearch/vjepa2/pull/15": "pairs mixed up in a released model",
+    GITHUB + "Integral2u/SharpMind/pull/4": "half-split angles on interleaved features",
+    GITHUB + "MemTensor/MemOS/issues/2315": "caches joined, keys still turned as before",
+    GITHUB + "pytorch/pytorch/issues/144858": "`is_causal` with a cache",
     GITHUB + "ajhalthor/Transformer-Neural-Network/pull/4":
         "heads merged without a transpose, in a video course of 2023",
     GITHUB + "ArrowLuo/CLIP4Clip/issues/22": "the mask of another example",

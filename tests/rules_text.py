@@ -8,6 +8,7 @@ from scripts import address
 from scripts.execute import TIMES, reading_minutes
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
+LONG_RUNS = {"language_model": 240}   # seconds: it trains four models
 LAST_SECTIONS = ["Takeaways", "Exercises", "Further reading"]
 # What shows as raw text in Colab, and the name to report it under.
 NOT_PLAIN = {
@@ -52,7 +53,7 @@ def first_cell_tells_time_and_difficulty(page):
     minutes, seconds = map(int, re.findall(r"\d+", found.group()))
     if minutes != reading_minutes(page.nb):
         yield f"{minutes} minutes to read, by its length {reading_minutes(page.nb)}: make execute"
-    limit = 90 if page.part >= 3 else 20
+    limit = LONG_RUNS.get(page.path.stem, 90 if page.part >= 3 else 20)
     if not 1 <= seconds <= limit:
         yield f"{seconds} seconds to run, at most {limit}"
     if not re.search(r"difficulty (●○○|●●○|●●●)( |$)", page.first_source, re.MULTILINE):

@@ -210,3 +210,10 @@ def test_an_explanation_needs_a_number_of_its_own_where_the_program_differs(ther
     assert one.tells({"some": "switch"}) is told
     one.agrees = lambda settings, answers: True
     assert one.tells({"some": "switch"}) is False
+
+
+@pytest.mark.parametrize("self_attention", [True, False])
+def test_a_layer_of_self_attention_is_asked_with_its_memory_as_x(self_attention):
+    form = Form(square=True, self_attention=self_attention)
+    x, memory, *_ = layer_cases.tensors(form, layer_cases.shape(form, layer_cases.SEARCH), 0)
+    assert np.array_equal(x, memory) == self_attention
