@@ -11,9 +11,12 @@ function reachable() {
   });
 }
 
-// After the formulas are set, and whenever there is more or less room than before.
+// After the formulas are set, and whenever a box or what it holds grows or shrinks.
 window.addEventListener("load", async () => {
   await window.MathJax?.startup?.promise;
   const observer = new ResizeObserver(reachable);
-  document.querySelectorAll(boxes).forEach((box) => observer.observe(box));
+  document.querySelectorAll(boxes).forEach((box) => {
+    observer.observe(box);
+    Array.from(box.children).forEach((content) => observer.observe(content));
+  });
 });

@@ -35,6 +35,10 @@ SETTLED = """async () => {
   await new Promise(requestAnimationFrame);
   await Promise.allSettled(document.getAnimations().map(animation => animation.finished));
 }"""
+# Observers of sizes are called between a layout and its painting: after two frames they have run.
+LAID_OUT = """async () => {
+  for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+}"""
 OPEN_ALL = """() => {
   document.querySelectorAll('details').forEach(element => { element.open = true });
 }"""
@@ -160,6 +164,12 @@ def open_page(browser, url, theme="light", width=1300, height=900, touch=False):
         yield page
     finally:
         context.close()
+
+
+def resize(page, width, height=900):
+    """Give the page more or less room, and wait until its scripts have seen the new layout."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate(LAID_OUT)
 
 
 def turn(page, theme):

@@ -21,7 +21,7 @@ def test_a_reader_finds_nothing_broken(chromium, site_url, page):
             problems += [f"{theme}: {what}" for what in page_audit.pale_code(tab)]
         browser.turn(tab, "light")
         for width in WIDTHS:
-            tab.set_viewport_size({"width": width, "height": 900})
+            browser.resize(tab, width)
             problems += [f"{width} px: {what}" for what in
                          page_audit.too_wide(tab) + page_audit.accessibility(tab)]
         browser.turn(tab, "dark")  # at the desk, where the side bars stand open
@@ -29,6 +29,19 @@ def test_a_reader_finds_nothing_broken(chromium, site_url, page):
                      page_audit.accessibility(tab, ["color-contrast"])]
         problems += tab.problems
     assert not problems
+
+
+def test_a_table_that_grows_can_be_reached_by_keyboard(chromium, site_url):
+    page = "chapters/5_field_guide/cheat_sheet"
+    with browser.open_page(chromium, f"{site_url}{page}.html") as tab:
+        box = tab.locator(".pst-scrollable-table-container").first
+        stops = []
+        for width in ("100%", "3000px", "100%"):
+            box.locator("table").evaluate("(table, width) => { table.style.minWidth = width }",
+                                          width)
+            tab.evaluate(browser.LAID_OUT)
+            stops.append(box.evaluate("box => box.tabIndex"))
+        assert stops == [-1, 0, -1]
 
 
 def test_formulas_are_set_where_the_source_has_them(chromium, site_url):
