@@ -70,7 +70,7 @@ bench: .venv/.ready  ## time and memory of our attention beside the libraries'
 mutants: .venv/.ready  ## break utils on purpose and count what the tests catch
 	$(BIN)/python scripts/mutants.py
 
-train: .venv/.ready  ## train the character model for longer and write it to data/
+train: .venv/.ready  ## train what is missing in data/: the character model, its twin, small models
 	$(BIN)/python scripts/train.py
 
 address: .venv/.ready  ## write the course's address everywhere (URL=https://github.com/me/fork [REF=main])

@@ -7,6 +7,7 @@ TESTS = {
     "char_model": "test_char_model.py",
     "corpus": "test_corpus.py",
     "head_data": "test_explore.py",
+    "head_scores": "test_head_scores.py",
     "language_model": "test_language_model.py",
     "ngrams": "test_ngrams.py",
     "pretrained": "test_pretrained.py",
@@ -127,15 +128,20 @@ MUTATIONS = {
     ],
     "char_model.draw_loss": [
         ("corpus.draw(tokens, batch, length", "corpus.draw(tokens, length, batch"),
+        ("again * batch", "(1 - again) * batch + again"),
+        ("round(again * batch)", "0"),
     ],
     "char_model.load": [
         ('!= about["sha256"]', '== ""'),
         ("return model.eval()", "return model"),
-        ("path, path.with_suffix", 'path.with_suffix(".json"), path.with_suffix'),
+        ("if not path.is_file()", "if False"),
+    ],
+    "char_model.held_out": [
+        ('["held_out"]', '["held_out"][1:]'),
     ],
     "char_model.save": [
         ("model.blocks[0].attention.n_heads", "1"),
-        ("**facts}", "}"),
+        ("**facts,", ""),
     ],
     "char_model.sha256": [
         ("sha256(Path", "sha1(Path"),
@@ -144,6 +150,7 @@ MUTATIONS = {
         ("torch.manual_seed(seed)", "torch.manual_seed(seed + 1)"),
         ("training.load(run, path)", "pass"),
         ("bits(model, passages)", "bits(model, passages[:1])"),
+        ("again=again", "again=0.0"),
     ],
     "corpus.decode": [
         ("for token in tokens", "for token in tokens[1:]"),
@@ -162,6 +169,12 @@ MUTATIONS = {
     ],
     "corpus.rows": [
         ("for text in texts", "for text in texts[::-1]"),
+    ],
+    "corpus.say_again": [
+        ("longest + 1", "longest"),
+        ("shortest,", "shortest + 1,"),
+        ("% periods", "% periods[0]"),
+        ("generator=generator", "generator=None"),
     ],
     "corpus.split": [
         ("len(text) * (1 - share)", "len(text) * share"),
@@ -186,6 +199,57 @@ MUTATIONS = {
         ("0 <= start[1] < heads", "0 <= start[1] <= heads"),
         ("isinstance(n, Integral)", "True"),
         ('_labels("keys", keys, "n_k", n_k)', '_labels("keys", keys, "n_q", n_q)'),
+    ],
+    "head_scores.ablated": [
+        ("args[0].clone()", "args[0]"),
+        ("head * d_head:(head + 1) * d_head", "head:head + d_head"),
+        ("= value", "= 0"),
+        ("hook.remove()", "pass"),
+        ("head < n_heads", "head <= n_heads"),
+        ("0 <= head", "True"),
+    ],
+    "head_scores.after_the_same": [
+        ("- period + 1", "- period"),
+        ("places >= period", "places > period"),
+        ("(places >= period)[:, None]", "(places >= period)[None]"),
+    ],
+    "head_scores.all_weights": [
+        ("visible(places, places)", "visible(places, places + 1)"),
+        ("keep)[1]", "keep.flip(0))[1]"),
+    ],
+    "head_scores.bits_at": [
+        ("/ math.log(2)", ""),
+        ("tokens.split(64)", "tokens[:64].split(64)"),
+        ("part[:, 1:]", "part[:, :-1]"),
+    ],
+    "head_scores.interval": [
+        ("1.96", "1.5"),
+        ("math.sqrt(len(differences))", "math.sqrt(len(differences) + 1)"),
+        ("differences.std()", "differences.std(correction=0)"),
+    ],
+    "head_scores.listening": [
+        ("hook.remove()", "pass"),
+        ("args[0]", "args[0] * 2"),
+    ],
+    "head_scores.mean_contexts": [
+        ("dim=(0, 1)", "dim=1"),
+        ("layer.W_o for", "layer for"),
+        ("(layer.n_heads, -1)", "(-1, layer.n_heads)"),
+    ],
+    "head_scores.open_bracket": [
+        ("opened.pop()", "opened.clear()"),
+        ("BRACKETS.get(character)", '"(" if character == ")" else None'),
+        ("opened[-1]] = True", "opened[0]] = True"),
+    ],
+    "head_scores.previous_character": [
+        ("- 1)", "- 2)"),
+        ("places[:, None] - 1", "places[:, None] + 1"),
+    ],
+    "head_scores.score": [
+        ("if not asked.any()", "if False"),
+        (".sum(dim=-1)", ".amax(dim=-1)"),
+        ("[..., asked, :].mean(dim=-2)", ".flatten(-3, -2).mean(dim=-2)"),
+        (".expand(weights.shape[-4], -1, -1)", ""),
     ],
     "language_model.Block.__init__": [
         ("zeros_(self.attention.W_o.weight)", "ones_(self.down.weight)"),

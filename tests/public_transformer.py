@@ -55,6 +55,13 @@ CALLS = {
     "corpus.decode": ([0, 1, 1], "ab"),
     "corpus.draw": (TOKENS.flatten(), 3, 4, torch.Generator()),
     "corpus.rows": (["abca", "ccab"], "abc"),
+    "corpus.say_again": (TOKENS, torch.Generator(), 2, 4),
+    "head_scores.ablated": (MODEL, 1, 2, 0.5),
+    "head_scores.all_weights": (MODEL, TOKENS),
+    "head_scores.bits_at": (MODEL, TOKENS),
+    "head_scores.interval": (torch.rand(7),),
+    "head_scores.mean_contexts": (MODEL, TOKENS),
+    "head_scores.score": (torch.rand(2, 2, 3, 5, 5), KEEP[:, None].expand(2, 5, 5)),
     "language_model.Block.forward": (MODEL.blocks[0], WORDS, PLACES),
     "language_model.LanguageModel.caches": (MODEL,),
     "language_model.LanguageModel.forward": (MODEL, TOKENS),
@@ -95,8 +102,10 @@ CALLS = {
 WRITES = {"training.load", "training.train"}  # into the run, which is what it is for
 NOTHING_TO_MODIFY = {
     "bert.renamed", "cache_checks.same_window", "cache_checks.window", "char_model.load",
-    "char_model.save", "char_model.sha256", "char_model.train", "corpus.encode", "corpus.manual",
-    "corpus.split", "pretrained.find", "pretrained.load_encoder", "pretrained.load_file",
+    "char_model.held_out", "char_model.save", "char_model.sha256", "char_model.train",
+    "corpus.encode", "corpus.manual", "corpus.split", "head_scores.after_the_same",
+    "head_scores.listening", "head_scores.open_bracket", "head_scores.previous_character",
+    "pretrained.find", "pretrained.load_encoder", "pretrained.load_file",
     "pretrained.read", "pretrained.tokenise", "tasks.split_days", "tasks.to_texts",
     "tasks.write_date", "training.linear_decay", "training.save", "transformer.Residual.forward",
 }

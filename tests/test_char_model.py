@@ -5,9 +5,10 @@ import json
 import pytest
 import torch
 
-from utils import char_model, corpus, language_model
+from utils import char_model, corpus, language_model, ngrams
 from utils.language_model import LanguageModel
 
+TEXT = corpus.Corpus("abcde" * 3, ["abc", "cde"], 1, "abcde")
 SIZES = {"n_tokens": 5, "d_model": 12, "n_heads": 3, "n_layers": 2}
 
 
@@ -17,7 +18,7 @@ def saved(tmp_path):
     model = LanguageModel(**SIZES)
     torch.nn.init.normal_(model.unembedding.weight)
     path = tmp_path / "new" / "model.safetensors"
-    char_model.save(model, "abcde", path, steps=7)
+    char_model.save(model, TEXT, path, steps=7)
     return model, path
 
 
@@ -33,6 +34,7 @@ def test_what_is_read_is_what_was_written(saved):
     assert about["sizes"] == SIZES
     assert about["steps"] == 7
     assert len(about["sha256"]) == 64
+    assert char_model.held_out(path) == TEXT.passages
 
 
 def test_other_weights_are_refused(saved):
@@ -86,6 +88,35 @@ def test_training_lowers_the_bits_and_stops_and_goes_on(tmp_path, monkeypatch):
     resumed = char_model.train(text, 20, path)
     assert [entry["step"] for entry in resumed.history] == [11, 20]
     assert all(map(torch.equal, resumed.model.parameters(), whole.model.parameters()))
+
+
+def test_pieces_that_repeat_themselves_are_half_of_those_asked_for(monkeypatch):
+    seen = []
+    monkeypatch.setattr(char_model, "next_token_loss", lambda model, pieces: seen.append(pieces))
+    text, generator = torch.arange(1000), torch.Generator().manual_seed(0)
+    char_model.draw_loss(torch.nn.Linear(1, 1), generator, text, 10, 129, again=0.5)
+    rises = (seen[0].diff(dim=1) == 1).all(dim=1)
+    assert rises.tolist() == [False] * 5 + [True] * 5
+    assert (seen[0][:5, 0] == seen[0][:5].amin(dim=1)).all()
+
+
+def test_a_run_learns_what_was_said_again_when_it_is_asked_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(char_model, "LanguageModel", lambda n: LanguageModel(n, 12, 3, 1))
+    plain, again = (char_model.train(small_text(), 2, again=share) for share in (0.0, 0.5))
+    assert not all(map(torch.equal, plain.model.parameters(), again.model.parameters()))
+
+
+@pytest.mark.parametrize("path", [char_model.PATH, char_model.TWIN])
+def test_the_trained_models_beat_all_counts_on_what_they_have_never_seen(path):
+    model, vocabulary = char_model.load(path)
+    about = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    passages = char_model.held_out(path)
+    reached = language_model.bits(model, corpus.rows(passages, vocabulary))
+    assert reached == pytest.approx(about["bits"], abs=1e-3)
+    text = corpus.split(corpus.manual())
+    if text.passages == passages:  # the manual of this Python is the one it learned
+        counted = min(ngrams.NGrams(text.train, 6, vocabulary).bits(passages))
+        assert reached < counted - 0.25
 
 
 def stop_at(train, step):

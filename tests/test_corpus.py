@@ -82,3 +82,16 @@ def test_the_manual_is_that_of_python_and_is_read_only_when_asked():
     code = "import sys, utils.corpus; print('pydoc_data.topics' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           check=True).stdout == "False\n"
+
+
+def test_a_piece_that_is_said_again_begins_anew_after_a_random_number_of_tokens():
+    pieces = torch.arange(400 * 129).view(400, 129)
+    copied = pieces.clone()
+    again = corpus.say_again(pieces, torch.Generator().manual_seed(0), 8, 60)
+    assert torch.equal(pieces, copied)  # the argument is left alone
+    periods = []
+    for before, after in zip(pieces.tolist(), again.tolist(), strict=True):
+        period = next(n for n in range(1, 130) if after[n] == before[0])
+        assert after == (before[:period] * 17)[:129]
+        periods.append(period)
+    assert set(periods) == set(range(8, 61))

@@ -68,3 +68,13 @@ def draw(tokens, batch, length, generator):
     """Return random pieces of a text, integers (n,) -> (batch, length)."""
     starts = torch.randint(len(tokens) - length + 1, (batch,), generator=generator)
     return tokens[starts[:, None] + torch.arange(length)]
+
+
+def say_again(pieces, generator, shortest=8, longest=60):
+    """Begin each piece anew after a random number of tokens, over and over, (b, n) -> (b, n).
+
+    The number is drawn for each piece, from ``shortest`` to ``longest``, so that what follows next
+    can be told from what was said, and not from how long ago.
+    """
+    periods = torch.randint(shortest, longest + 1, (len(pieces), 1), generator=generator)
+    return pieces.gather(1, torch.arange(pieces.shape[1]) % periods)
