@@ -71,7 +71,8 @@ def after_the_same(n, period):
     then stands at i - period + 1.
     """
     places = torch.arange(n)
-    return (places[None, :] == places[:, None] - period + 1)[None] & (places >= period)[:, None]
+    earlier = places[None, :] == places[:, None] - period + 1
+    return earlier[None] & (places >= period)[:, None]
 
 
 def open_bracket(texts):
@@ -111,7 +112,8 @@ def ablated(model, layer, head, value=0.0):
     Heads hand on their contexts to W_o, side by side. Raises ValueError for a head that is not
     there.
     """
-    W_o, n_heads = model.blocks[layer].attention.W_o, model.blocks[layer].attention.n_heads
+    layer = model.blocks[layer].attention
+    W_o, n_heads = layer.W_o, layer.n_heads
     if not 0 <= head < n_heads:
         raise ValueError(f"head={head}: there are {n_heads} heads, 0 to {n_heads - 1}")
     d_head = W_o.in_features // n_heads
@@ -138,5 +140,5 @@ def bits_at(model, tokens):
 
 def interval(differences):
     """Return (mean, half the width of its 95 % interval) of independent numbers (n,)."""
-    return (differences.mean().item(),
-            1.96 * differences.std().item() / math.sqrt(len(differences)))
+    half = 1.96 * differences.std().item() / math.sqrt(len(differences))
+    return differences.mean().item(), half
