@@ -4,7 +4,7 @@
 ``TESTS``, by module, or as a third item of a mutant.
 """
 
-from scripts import mutations_transformer
+from scripts import mutations_fast, mutations_transformer
 
 TESTS = {
     "answers": "test_practice.py",
@@ -1232,5 +1232,5 @@ MUTATIONS = {
     "zoo_scores.markdown": [("str(sum(counts))", "str(max(counts))")],
 }
 
-TESTS |= mutations_transformer.TESTS
-MUTATIONS |= mutations_transformer.MUTATIONS
+TESTS |= mutations_transformer.TESTS | mutations_fast.TESTS
+MUTATIONS |= mutations_transformer.MUTATIONS | mutations_fast.MUTATIONS

@@ -86,8 +86,46 @@ PAPERS = {
     "https://arxiv.org/abs/2309.17453":
         ("Xiao et al. (2023), Efficient streaming language models with attention sinks",
          "the place that everybody looks at"),
+    "https://arxiv.org/abs/1805.02867":
+        ("Milakov, Gimelshein (2018), Online normalizer calculation for softmax",
+         "softmax of a list that is read once"),
+    "https://arxiv.org/abs/1905.09418":
+        ("Voita et al. (2019), Analyzing multi-head self-attention", "most heads can go"),
+    "https://arxiv.org/abs/1909.08053":
+        ("Shoeybi et al. (2019), Megatron-LM", "heads dealt to machines, one exchange a layer"),
+    "https://arxiv.org/abs/2112.05682":
+        ("Rabe, Staats (2021), Self-attention does not need O(n²) memory",
+         "the same tiles, found in JAX"),
+    "https://arxiv.org/abs/2205.14135":
+        ("Dao et al. (2022), FlashAttention", "tiles, recomputation, and why it is fast"),
+    "https://arxiv.org/abs/2209.11895":
+        ("Olsson et al. (2022), In-context learning and induction heads",
+         "the name, and how they appear at once"),
+    "https://arxiv.org/abs/2305.13245":
+        ("Ainslie et al. (2023), GQA", "groups, and the conversion of a trained model"),
+    "https://arxiv.org/abs/2310.01889":
+        ("Liu, Zaharia, Abbeel (2023), Ring Attention", "keys and values that go round"),
+    "https://arxiv.org/abs/2310.06825":
+        ("Jiang et al. (2023), Mistral 7B", "groups and a window together"),
+    "https://arxiv.org/abs/2311.09431":
+        ("Brandon et al. (2023), Striped Attention", "causal work dealt out evenly"),
+    "https://arxiv.org/abs/2405.04434":
+        ("DeepSeek-AI (2024), DeepSeek-V2", "latent attention"),
+    "https://arxiv.org/abs/2407.21783":
+        ("Grattafiori et al. (2024), The Llama 3 herd of models", "how large models are cut"),
 }
 MANUALS = {
+    PYTORCH + "distributed.tensor.parallel.html":
+        ("PyTorch, `torch.distributed.tensor.parallel`", "column-wise, row-wise, and what goes in"),
+    PYTORCH + "elastic/run.html": ("PyTorch, `torchrun`", "how processes are started"),
+    PYTORCH + "nn.attention.flex_attention.html":
+        ("PyTorch, `flex_attention`", "a score or a mask as a function"),
+    PYTORCH + "notes/extending.html":
+        ("PyTorch, extending autograd", "a function with a backward of one's own"),
+    PYTORCH + "notes/gradcheck.html":
+        ("PyTorch, how gradcheck works", "central differences along random directions"),
+    "https://www.nvidia.com/en-us/data-center/h100/":
+        ("NVIDIA, H100", "operations and bytes a second, as its maker says"),
     "https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html":
         ("ONNX, RotaryEmbedding", "both pairings, and features that pass"),
     "https://huggingface.co/docs/safetensors/index":

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import public_backward
+import public_flash
+import public_grouped
+import public_machines
 import public_transformer
 import pytest
 import torch
@@ -426,7 +430,9 @@ CALLS = {
     "weights.to_linear": (WEIGHTS, LINEAR),
     "weights.to_qkv_module": (WEIGHTS,),
 }
-CALLS |= public_transformer.CALLS
+PARTS = (public_backward, public_flash, public_grouped, public_machines, public_transformer)
+for part in PARTS:
+    CALLS |= part.CALLS
 KEYWORDS = {"sequence_first.MultiHeadAttention.forward": {
     "query": SEQUENCES[0], "key": SEQUENCES[1], "value": SEQUENCES[1], "mask": SEQUENCE_MASK}}
 WRITES = {"probe_process.receive", "probe_process.send",
@@ -458,7 +464,8 @@ NOTHING_TO_MODIFY = {
     "programs.folded", "programs.keras_mha", "programs.sdpa", "programs.sequence_first",
     "programs.ten", "programs.torch_mha", "setup.installed",
     "setup.numbers", "setup.on_colab", "sizes.lengths", "sizes.qkv", "sizes.sides", "sizes.weights",
-    "tf_attention.dense", "timing.peak_memory", *public_transformer.NOTHING_TO_MODIFY,
+    "tf_attention.dense", "timing.peak_memory",
+    *(name for part in PARTS for name in getattr(part, "NOTHING_TO_MODIFY", ())),
 }
 
 

@@ -1,0 +1,147 @@
+"""Attempts at the exercises on many machines."""
+
+import numpy as np
+import torch
+
+
+def contiguous_heads(rank, p, n_heads, d_head):
+    width = n_heads * d_head // p
+    columns = list(range(rank * width, (rank + 1) * width))
+    return [side * n_heads * d_head + c for side in range(3) for c in columns], columns
+
+
+def dealt_heads(rank, p, n_heads, d_head):
+    columns = [h * d_head + c for h in range(rank, n_heads, p) for c in range(d_head)]
+    return tuple(side * n_heads * d_head + c for side in range(3) for c in columns), tuple(columns)
+
+
+def by_chunks(rank, p, n_heads, d_head):
+    rows = torch.arange(3 * n_heads * d_head).view(3, p, -1)[:, rank]
+    return rows.flatten(), rows[0]
+
+
+def in_arrays(rank, p, n_heads, d_head):
+    columns = np.split(np.arange(n_heads * d_head), p)[rank]
+    return [np.concatenate([columns + n * n_heads * d_head for n in range(3)]), columns]
+
+
+def as_they_lie(rank, p, n_heads, d_head):
+    width = n_heads * d_head // p
+    rows = list(range(3 * rank * width, 3 * (rank + 1) * width))
+    return rows, list(range(rank * width, (rank + 1) * width))
+
+
+def head_by_head(rank, p, n_heads, d_head):
+    own = range(rank * n_heads // p, (rank + 1) * n_heads // p)
+    rows = [side * n_heads * d_head + h * d_head + c for h in own for side in range(3)
+            for c in range(d_head)]
+    return rows, [h * d_head + c for h in own for c in range(d_head)]
+
+
+def one_projection(rank, p, n_heads, d_head):
+    _, columns = contiguous_heads(rank, p, n_heads, d_head)
+    return columns, columns
+
+
+def torn_heads(rank, p, n_heads, d_head):
+    columns = list(range(rank, n_heads * d_head, p))
+    return [side * n_heads * d_head + c for side in range(3) for c in columns], columns
+
+
+def always_the_first(rank, p, n_heads, d_head):
+    return contiguous_heads(0, p, n_heads, d_head)
+
+
+def all_columns(rank, p, n_heads, d_head):
+    return contiguous_heads(rank, p, n_heads, d_head)[0], list(range(n_heads * d_head))
+
+
+def columns_of_the_next(rank, p, n_heads, d_head):
+    return (contiguous_heads(rank, p, n_heads, d_head)[0],
+            contiguous_heads((rank + 1) % p, p, n_heads, d_head)[1])
+
+
+def values_of_the_next(rank, p, n_heads, d_head):
+    rows, columns = contiguous_heads(rank, p, n_heads, d_head)
+    others = contiguous_heads((rank + 1) % p, p, n_heads, d_head)[0]
+    third = len(columns)
+    return rows[:2 * third] + others[2 * third:], columns
+
+
+def keys_backwards(rank, p, n_heads, d_head):
+    rows, columns = contiguous_heads(rank, p, n_heads, d_head)
+    third = len(columns)
+    return rows[:third] + rows[third:2 * third][::-1] + rows[2 * third:], columns
+
+
+def columns_backwards(rank, p, n_heads, d_head):
+    rows, columns = contiguous_heads(rank, p, n_heads, d_head)
+    return rows, columns[::-1]
+
+
+def too_far(rank, p, n_heads, d_head):
+    rows, columns = contiguous_heads(rank + 1, p, n_heads, d_head)
+    return rows, columns
+
+
+def slices(rank, p, n_heads, d_head):
+    width = n_heads * d_head // p
+    return slice(0, 3 * width), slice(0, width)
+
+
+SENT = {"GiB handed over": 4, "GiB on the wire": 7, "MiB of a ring": 56, "sixteen": "same"}
+
+
+def first_with_last(p):
+    return [(rank, 2 * p - 1 - rank) for rank in range(p)]
+
+
+RIGHT = {
+    "rows_of_a_rank": [contiguous_heads, dealt_heads, by_chunks, in_arrays],
+    "what_goes_where": [SENT, SENT | {"GiB on the wire": 7.0, "sixteen": "Same"}],
+    "zigzag": [first_with_last, lambda p: [[2 * p - 1 - r, r] for r in reversed(range(p))],
+               lambda p: torch.stack([torch.arange(p), torch.arange(2 * p - 1, p - 1, -1)], 1)],
+}
+WRONG = {
+    "rows_of_a_rank": [
+        (as_they_lie, "rank 0: chunk(3) makes of its rows what it calls q, k and v, but they are "
+                      "rows of q, q, k"),
+        (head_by_head, "what it calls q, k and v, but they are rows of qk,"),
+        (one_projection, "are those of one projection. W_qkv holds three"),
+        (torn_heads, "are torn: a head's 3 stay together"),
+        (always_the_first, "head 0 is with ranks [0, 1]"),
+        (all_columns, "a fair share are 18 rows and 6 columns, not 18 and 12"),
+        (columns_of_the_next, "the columns of W_o are not those of the heads"),
+        (values_of_the_next, "its q and its v are not of the same heads"),
+        (keys_backwards, "its q and its k are of the same heads, but in another order"),
+        (columns_backwards, "the right ones, but not in the order"),
+        (too_far, "rows are 0 to 35 and columns 0 to 11"),
+        (slices, "two lists of integers are asked for"),
+        (lambda *a: contiguous_heads(*a)[0], "two lists are asked for, (rows, columns)"),
+    ],
+    "what_goes_where": [
+        (SENT | {"GiB handed over": 2}, "There and back"),
+        (SENT | {"GiB handed over": 6}, "not joined"),
+        (SENT | {"GiB handed over": 0.5}, "whole outputs, not an eighth"),
+        (SENT | {"GiB on the wire": 8}, "Not p pieces twice but p − 1"),
+        (SENT | {"GiB on the wire": 3.5}, "goes round twice"),
+        (SENT | {"MiB of a ring": 64}, "p − 1 hops"),
+        (SENT | {"MiB of a ring": 28}, "Keys, and what else?"),
+        (SENT | {"MiB of a ring": 8}, "That is one hop"),
+        (SENT | {"sixteen": "double"}, "how much goes in each?"),
+        (SENT | {"sixteen": "half"}, "how many hops are there?"),
+        ({"GiB handed over": 4, "GiB on the wire": 5, "MiB of a ring": 56, "sixteen": "same"},
+         "2 (p − 1)/p times what is handed over"),
+    ],
+    "zigzag": [
+        (lambda p: [(2 * r, 2 * r + 1) for r in range(p)],
+         "rank 0 with pieces [0, 1] computes the pairs of 2 squares, rank 1 with [2, 3] those of"),
+        (lambda p: [(r, r + p) for r in range(p)],
+         "rank 0 with pieces [0, 2] computes the pairs of 3 squares, rank 1 with [1, 3] those of"),
+        (lambda p: [(0, 3), (1, 2), (4, 7), (5, 6)][:p],
+         "for p = 4, rank 0 with pieces [0, 3]"),
+        (lambda p: list(range(2 * p)), "2 pairs of integers are asked for"),
+        (lambda p: [(r, 2 * p - r) for r in range(p)], "each of the pieces 0 to 3 belongs to one"),
+        (lambda p: [(r, 2 * p - 1 - r) for r in range(2 * p)], "2 pairs of integers"),
+    ],
+}
