@@ -209,7 +209,7 @@ MUTATIONS = {
         ("0 <= head", "True"),
     ],
     "head_scores.after_the_same": [
-        ("- period + 1", "- period"),
+        ("[:, None] - period + 1", "[:, None] - period"),
         ("places >= period", "places > period"),
         ("(places >= period)[:, None]", "(places >= period)[None]"),
     ],

@@ -90,6 +90,15 @@ def test_training_lowers_the_bits_and_stops_and_goes_on(tmp_path, monkeypatch):
     assert all(map(torch.equal, resumed.model.parameters(), whole.model.parameters()))
 
 
+def test_the_seed_decides_where_a_run_begins(monkeypatch):
+    text = small_text()
+    monkeypatch.setattr(char_model.training, "train", lambda run, *_, **__: run)
+    run = char_model.train(text, 2, seed=3)
+    torch.manual_seed(3)
+    expected = LanguageModel(len(text.vocabulary)).embedding.weight
+    assert torch.equal(run.model.embedding.weight.cpu(), expected)
+
+
 def test_pieces_that_repeat_themselves_are_half_of_those_asked_for(monkeypatch):
     seen = []
     monkeypatch.setattr(char_model, "next_token_loss", lambda model, pieces: seen.append(pieces))

@@ -50,6 +50,13 @@ def test_listening_ends_with_its_block_also_after_an_error(model, tokens):
     assert heard == []
 
 
+def test_what_is_heard_is_what_went_in():
+    module, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    with head_scores.listening([module]) as heard:
+        module(x)
+    assert heard[0] is x
+
+
 def test_a_score_is_the_mean_weight_on_the_target():
     rng = np.random.default_rng(0)
     weights = torch.as_tensor(rng.random((LAYERS, BATCH, HEADS, 5, 6)))
@@ -160,6 +167,15 @@ def test_a_head_that_hands_on_a_constant_equals_a_bias(model, tokens):
             assert not torch.allclose(model(tokens), whole)
         added = layer.W_o.weight[:, d:2 * d] @ value
         assert torch.allclose(constant - none, added.expand_as(none), atol=1e-12)
+
+
+def test_what_the_other_heads_handed_on_is_not_written_into(model, tokens):
+    W_o = model.blocks[0].attention.W_o
+    with torch.no_grad(), head_scores.listening([W_o]) as heard:
+        model(tokens)
+        with head_scores.ablated(model, 0, 1):
+            model(tokens)
+    assert torch.equal(heard[0], heard[1])  # heard before the hook that overwrites a copy
 
 
 def test_a_head_works_again_afterwards_also_after_an_error(model, tokens):
