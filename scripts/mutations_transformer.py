@@ -314,7 +314,7 @@ MUTATIONS = {
     "ngrams.NGrams.chances": [
         ("count + kinds * result[-1]", "count + result[-1]"),
         ("[1 / self.characters]", "[1 / (self.characters + 1)]"),
-        ("if k <= len(before) else None", "if True else None"),
+        ("len(before) - k)", "len(before) - k + 1)"),
         ("result.append(result[-1])", "result.append(0.0)"),
     ],
     "ngrams.SoftLookup.__init__": [
@@ -322,7 +322,7 @@ MUTATIONS = {
     ],
     "ngrams.SoftLookup.bits": [
         ("(1 - hedge) * chance", "chance"),
-        ("np.exp(beta * np", "np.exp(-beta * np"),
+        ("np.exp(beta * (points", "np.exp(-beta * (points"),
         ("range(self.span, len(passage))", "range(self.span + 1, len(passage))"),
         ("in places[::step]:", "in places[step - 1::step]:"),
     ],

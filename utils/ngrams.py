@@ -37,7 +37,7 @@ class NGrams:
         """
         result = [1 / self.characters]
         for k in range(self.order):
-            context = before[len(before) - k:] if k <= len(before) else None
+            context = before[max(0, len(before) - k):]  # a shorter one was never counted
             total = self.after[k].get(context, 0)
             if total:
                 kinds, count = self.kinds[k][context], self.counts[k].get(context + character, 0)

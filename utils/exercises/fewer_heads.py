@@ -52,7 +52,11 @@ def _chat_bytes(program):
     what = f"{len(layers)} layers" if len(layers) > 1 else f"one layer {layers[0]}"
     wrong = [one != other for one, other in zip(got, right, strict=True)]
     more = " Single layers are right: are they added up?" if wrong == [False] * 4 + [True] else ""
-    return f"With {what} and {tokens} tokens yours is {got[wrong.index(True)]}.{more}"
+    value = got[wrong.index(True)]
+    told = [why for options, why in MISREAD
+            if value == 2 * sum(_numbers(layer, tokens, **options) for layer in layers)]
+    why = f" {told[0]}" if len(told) == 1 else ""  # two mistakes: one is named at a time
+    return f"With {what} and {tokens} tokens yours is {value}.{why}{more}"
 
 
 def _shared(program):
