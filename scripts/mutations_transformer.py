@@ -453,7 +453,7 @@ MUTATIONS = {
         ("torch.no_grad()", "torch.enable_grad()"),
     ],
     "training.new_run": [
-        ("manual_seed(seed)", "manual_seed(seed + 1)", "test_char_model.py"),
+        ("manual_seed(seed)", "manual_seed(seed + 1)"),
         ("list(optimisers)", "list(optimisers)[:1]"),
     ],
     "training.one_step": [

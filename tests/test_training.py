@@ -200,3 +200,8 @@ def test_a_checkpoint_never_runs_code(tmp_path, monkeypatch):
     with pytest.raises(Exception, match=r"[Ww]eights.only"):
         training.load(new_run(), tmp_path / "run.pt")
     assert not (tmp_path / "pwned").exists()
+
+
+def test_the_seed_decides_which_batches_are_drawn():
+    drawn = torch.rand(3, generator=training.new_run(torch.nn.Linear(1, 1), [], 1, seed=3).generator)
+    assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(3)))

@@ -202,6 +202,8 @@ WRONG = {
         (bytes_of(windowless, width=4), "The window makes no difference. Two bytes"),
         (one_layer, "Single layers are right: are they added up?"),
         (bytes_of(lambda layer, tokens: plain(layer, tokens + 1)), "With one layer"),
+        (bytes_of(lambda layer, tokens: latent_twice(layer, tokens) if "latent" in layer
+                  else plain(layer, tokens, "heads")), "The heads of q are counted"),
         (lambda layers, tokens: "many", "A number of bytes is asked for, not str"),
         (lambda layers, tokens: layers["kv_heads"], "It raises TypeError"),
         (bytes_of(plain)([{"latent": 1, "turned": 1}], 2), "A function is asked for"),
