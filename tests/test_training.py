@@ -203,5 +203,6 @@ def test_a_checkpoint_never_runs_code(tmp_path, monkeypatch):
 
 
 def test_the_seed_decides_which_batches_are_drawn():
-    drawn = torch.rand(3, generator=training.new_run(torch.nn.Linear(1, 1), [], 1, seed=3).generator)
+    run = training.new_run(torch.nn.Linear(1, 1), [], 1, seed=3)
+    drawn = torch.rand(3, generator=run.generator)
     assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(3)))
