@@ -88,7 +88,7 @@ KERNEL = (
     Fault("tile for repeat", "kernel",
           "With fewer heads of k and v, query heads are paired 0 1 0 1 instead of 0 0 1 1.",
           "the line that multiplies the heads of k and v: repeat_interleave, not repeat or tile",
-          "transpose_qkv"),
+          "fewer_heads", "https://github.com/onnx/onnx/pull/7274"),
     Fault("dropout in eval", "kernel", "Dropout is on although nothing is trained.",
           "dropout_p (SDPA does not know of eval()), training=, and nn.Dropout made in forward",
           "view_and_transpose", "https://github.com/pytorch/pytorch/issues/124464"),
