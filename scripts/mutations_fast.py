@@ -179,7 +179,7 @@ MUTATIONS = {
         ("keep = checks.keep(keep, q, k)",
          "keep = keep if keep is None else torch.as_tensor(keep)"),
         ("/ math.sqrt(q.shape[-1])", ""),
-        (".masked_fill(empty, 0)\n", "\n"),
+        ("-math.inf).masked_fill(empty, 0)", "-math.inf)"),
         ("context = context.masked_fill(empty, 0)", "pass"),
         ("lse.masked_fill(empty, -math.inf)[..., 0]", "lse[..., 0]"),
         ("return torch.exp(scores - lse) @ v, lse[..., 0]",
@@ -187,7 +187,7 @@ MUTATIONS = {
     ],
     "flash.tiled_attention": [
         ("keep = flash_checks.tiled(q, k, v, keep, causal, tile)", "pass"),
-        ("keep, causal, tile)", "keep, False, tile)"),
+        ("apply(q, k, v, keep, causal, tile)", "apply(q, k, v, keep, False, tile)"),
         ("apply(q, k, v, keep, causal, tile)", "apply(q, k, v, keep, causal, 256)"),
     ],
     "flash.tiles": [

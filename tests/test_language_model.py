@@ -160,3 +160,10 @@ def test_matrices_of_blocks_go_to_muon_and_all_else_to_adamw():
     assert isinstance(muon, torch.optim.Muon)
     assert isinstance(adamw, torch.optim.AdamW)
     assert (muon.param_groups[0]["lr"], adamw.param_groups[0]["lr"]) == (0.03, 0.005)
+
+
+def test_a_new_head_is_neither_blunt_nor_sharp():
+    layer = language_model.RotaryAttention(24, 3)
+    q, k, _ = layer.heads_at(torch.randn(2, 5, 24), torch.arange(5))  # (b, h, i, d)
+    assert torch.allclose(q.square().mean(dim=-1).sqrt(), torch.tensor(2.0), atol=1e-4)
+    assert torch.allclose(k.square().mean(dim=-1), torch.tensor(1.0), atol=1e-4)
