@@ -36,8 +36,14 @@ SETTLED = """async () => {
   await Promise.allSettled(document.getAnimations().map(animation => animation.finished));
 }"""
 # Observers of sizes are called between a layout and its painting: after two frames they have run.
+# The side bars slide in and out, and each of their frames is a new layout.
 LAID_OUT = """async () => {
-  for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+  const frames = async () => {
+    for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+  };
+  await frames();
+  for (let moving; (moving = document.getAnimations()).length; await frames())
+    await Promise.allSettled(moving.map(animation => animation.finished));
 }"""
 OPEN_ALL = """() => {
   document.querySelectorAll('details').forEach(element => { element.open = true });
