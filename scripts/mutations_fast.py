@@ -210,16 +210,6 @@ MUTATIONS = {
         ("nn.Linear(d_model, sum(self.widths), bias=bias)", "nn.Linear(d_model, sum(self.widths))"),
         ("n_kv_heads * (d_model // n_heads)", "n_kv_heads * d_model // n_kv_heads"),
     ],
-    "grouped.GroupedAttention.forward": [
-        ("cache_checks.same_window(self, cache)", "pass"),
-        ("cache_checks.positions(positions, *x.shape[:2])", "pass"),
-        ("and self.window is None", ""),
-        ("(Cache() if cache is None else cache)", "Cache()"),
-        ("k, v, where = cache", "_, v, where = cache"),
-        ("visible(positions, where, self.window)", "visible(positions, where)"),
-        ("not plain and keep.all()", "not plain and keep.any()"),
-        ("causal=plain", "causal=False"),
-    ],
     "grouped.GroupedAttention.project": [
         ("split_heads(q, self.n_heads)", "split_heads(q, self.n_heads).flip(1)"),
         ("q, k, v = self", "q, v, k = self"),

@@ -222,6 +222,12 @@ MUTATIONS = {
         ("tokens.split(64)", "tokens[:64].split(64)"),
         ("part[:, 1:]", "part[:, :-1]"),
     ],
+    "head_scores.bits_without_each": [
+        ("values[layer, head]", "values[layer, 0]"),
+        ("tokens.split(64)", "tokens[:64].split(64)"),
+        ("dim=2", "dim=2).flip(2"),
+        ("enumerate(entering)", "enumerate(entering[:1] * len(entering))"),
+    ],
     "head_scores.interval": [
         ("1.96", "1.5"),
         ("math.sqrt(len(differences))", "math.sqrt(len(differences) + 1)"),

@@ -22,6 +22,16 @@ settings.register_profile("thorough", max_examples=1000, deadline=None, database
 settings.load_profile("quick")
 
 
+@pytest.fixture
+def float64():
+    """Make float64 what PyTorch takes by default, for one test."""
+    import torch
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
 # --- the site (tests marked `site`): built once, opened in one browser
 
 @pytest.fixture(scope="session")

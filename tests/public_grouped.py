@@ -14,7 +14,6 @@ MODEL = language_model.LanguageModel(7, d_model=24, n_heads=6, n_layers=2)
 GEMMA = kv_sizes.MODELS["Gemma 2 9B"]
 
 CALLS = {
-    "grouped.GroupedAttention.forward": (LAYER, WORDS, PLACES),
     "grouped.GroupedAttention.project": (LAYER, WORDS),
     "grouped.GroupedRotary.heads_at": (ROTARY, torch.randn(2, 5, 24), PLACES),
     "grouped.folded_attention": (Q, K, V, KEEP),

@@ -59,6 +59,7 @@ CALLS = {
     "head_scores.ablated": (MODEL, 1, 2, 0.5),
     "head_scores.all_weights": (MODEL, TOKENS),
     "head_scores.bits_at": (MODEL, TOKENS),
+    "head_scores.bits_without_each": (MODEL, TOKENS, torch.zeros(2, 3, 4)),
     "head_scores.interval": (torch.rand(7),),
     "head_scores.mean_contexts": (MODEL, TOKENS),
     "head_scores.score": (torch.rand(2, 2, 3, 5, 5), KEEP[:, None].expand(2, 5, 5)),

@@ -12,13 +12,7 @@ from utils.checks import difference
 from utils.positions import rotary, rotate
 from utils.weights import from_qkv_module
 
-
-@pytest.fixture(autouse=True)
-def float64():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Rotary(CausalAttention):

@@ -22,19 +22,13 @@ from utils.grouped import (
 from utils.language_model import LanguageModel, RotaryAttention
 from utils.preallocated import PreallocatedCache
 
+pytestmark = pytest.mark.usefixtures("float64")
+
 PROGRAMS = {"folded": folded_attention, "grouped": grouped_attention}
 KEEP = masks.padding([4, 7], 7)
 KEEPS = {"none": None, "padding": KEEP, "window": masks.window(5, 7, left=3, align="bottom_right"),
          "of each head": np.random.default_rng(3).random((2, 6, 5, 7)) < 0.6,
          "an empty row": np.arange(5)[:, None] != np.full(7, 2)}
-
-
-@pytest.fixture(autouse=True)
-def float64():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
 
 
 def tensors(seed=0, **size):

@@ -203,6 +203,26 @@ def test_bits_at_each_place_have_the_mean_of_the_whole(model, tokens):
     assert torch.allclose(head_scores.bits_at(model, many), each.repeat(40, 1))
 
 
+def test_bits_without_each_head_are_those_of_one_ablation_after_another(model, tokens):
+    many = torch.cat([tokens] * 17)[:66]  # more than one part
+    values = torch.randn(LAYERS, HEADS, D_MODEL // HEADS).double()
+    got = head_scores.bits_without_each(model, many, values)
+    assert got.shape == (LAYERS, HEADS, 66, N - 1)
+    for layer, head in np.ndindex(LAYERS, HEADS):
+        with head_scores.ablated(model, layer, head, values[layer, head]):
+            expected = head_scores.bits_at(model, many)
+        assert torch.allclose(got[layer, head], expected, atol=1e-12)
+    assert not torch.allclose(got[1, 0], got[1, 1])
+
+
+def test_what_lies_below_a_layer_is_computed_once(model, tokens):
+    runs = []
+    model.blocks[0].register_forward_hook(lambda *_: runs.append(0))
+    model.blocks[1].register_forward_hook(lambda *_: runs.append(1))
+    head_scores.bits_without_each(model, tokens, head_scores.mean_contexts(model, tokens))
+    assert (runs.count(0), runs.count(1)) == (2 + HEADS, 2 + 2 * HEADS)
+
+
 def test_the_interval_holds_the_mean_in_95_of_100_samples():
     rng = torch.Generator().manual_seed(0)
     held = 0

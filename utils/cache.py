@@ -76,9 +76,11 @@ class CausalAttention(MultiHeadAttention):
     """Causal self-attention at given positions, with a cache or without, (b, i, e) -> (b, i, e).
 
     ``window``: how many positions a query sees, its own included; None = all before it. Override
-    ``heads_at`` to tell q and k where they stand. Raises ValueError when n_heads does not divide
-    d_model, or for a window below 1.
+    ``heads_at`` to tell q and k where they stand, ``attend`` to compute the context in another way.
+    Raises ValueError when n_heads does not divide d_model, or for a window below 1.
     """
+
+    attend = staticmethod(fused_attention)  # (q, k, v, keep, causal) -> context
 
     def __init__(self, d_model, n_heads, window=None, bias=True):
         super().__init__(d_model, n_heads, bias=bias)
@@ -107,5 +109,5 @@ class CausalAttention(MultiHeadAttention):
         keep = None if plain else visible(positions, where, self.window)
         if not plain and keep.all():  # one word after all others
             keep = None
-        context = fused_attention(q, k, v, keep, causal=plain)
+        context = self.attend(q, k, v, keep, causal=plain)
         return self.W_o(merge_heads(context))

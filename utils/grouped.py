@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils import cache_checks, grouped_checks
-from utils.cache import Cache, CausalAttention, visible
-from utils.heads import merge_heads, split_heads
+from utils import grouped_checks
+from utils.cache import CausalAttention
+from utils.heads import split_heads
 from utils.language_model import RotaryAttention
 from utils.torch_attention import fused_attention, with_causal
 
@@ -62,6 +62,8 @@ class GroupedAttention(CausalAttention):
     n_heads, and as ``CausalAttention`` does.
     """
 
+    attend = staticmethod(grouped_attention)
+
     def __init__(self, d_model, n_heads, n_kv_heads, window=None, bias=True):
         super().__init__(d_model, n_heads, window, bias)
         grouped_checks.group(n_heads, n_kv_heads)
@@ -74,23 +76,6 @@ class GroupedAttention(CausalAttention):
         q, k, v = self.W_qkv(x).split(self.widths, dim=-1)
         return (split_heads(q, self.n_heads), split_heads(k, self.n_kv_heads),
                 split_heads(v, self.n_kv_heads))
-
-    def forward(self, x, positions=None, cache=None):
-        """Return out; ``positions``, ``cache`` and errors as for ``CausalAttention``."""
-        cache_checks.same_window(self, cache)
-        plain = positions is None and cache is None and self.window is None
-        if positions is None:
-            positions = (Cache() if cache is None else cache).next_positions(x)
-        cache_checks.positions(positions, *x.shape[:2])
-        q, k, v = self.heads_at(x, positions)  # (b, h, i, d), (b, h_kv, i, d)
-        where = positions
-        if cache is not None:
-            k, v, where = cache.extend(k, v, positions)  # (b, h_kv, j, d)
-        keep = None if plain else visible(positions, where, self.window)
-        if not plain and keep.all():  # one word after all others
-            keep = None
-        context = grouped_attention(q, k, v, keep, causal=plain)
-        return self.W_o(merge_heads(context))
 
 
 class GroupedRotary(GroupedAttention):

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from utils.cache import visible
+from utils.language_model import rms_norm
 from utils.torch_attention import attention
 
 BRACKETS = {")": "(", "]": "[", "}": "{"}
@@ -133,9 +134,38 @@ def ablated(model, layer, head, value=0.0):
 @torch.no_grad()
 def bits_at(model, tokens):
     """Return what each token after the first cost, in bits, (b, n) -> (b, n - 1)."""
-    costs = [F.cross_entropy(model(part[:, :-1]).mT, part[:, 1:], reduction="none")
-             for part in tokens.split(64)]
-    return torch.cat(costs) / math.log(2)
+    return torch.cat([_costs(model(part[:, :-1]), part) for part in tokens.split(64)])
+
+
+def _costs(logits, tokens):
+    """Return what tokens (b, n) cost after their first, in bits, by logits (b, n - 1, token)."""
+    return F.cross_entropy(logits.mT, tokens[:, 1:], reduction="none") / math.log(2)
+
+
+@torch.no_grad()
+def bits_without_each(model, tokens, values):
+    """Return ``bits_at`` without each head in turn, (b, n) -> (layer, h, b, n - 1).
+
+    ``values`` (layer, h, d): what each head hands on instead. What lies below the layer of a head
+    is computed once for all.
+    """
+    parts = []
+    for part in tokens.split(64):
+        with listening(model.blocks) as entering:  # (b, n - 1, e) each
+            model(part[:, :-1])
+        costs = [_costs_from(model, layer, head, x, part, values[layer, head])
+                 for layer, x in enumerate(entering) for head in range(values.shape[1])]
+        parts.append(torch.stack(costs).unflatten(0, values.shape[:2]))
+    return torch.cat(parts, dim=2)
+
+
+def _costs_from(model, layer, head, x, tokens, value):
+    """Return the costs of tokens, in bits, where x enters a layer, one head of it ablated."""
+    with ablated(model, layer, head, value):
+        for block in model.blocks[layer:]:
+            x = block(x)
+    logits = model.unembedding(rms_norm(x))
+    return _costs(logits, tokens)
 
 
 def interval(differences):
