@@ -65,8 +65,8 @@ site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
 test-colab: .venv/.ready .venv-colab/.ready  ## each notebook alone, with the versions of Colab
 	$(BIN)/python scripts/colab.py $(COLAB)
 
-bench: .venv/.ready  ## time and memory of our attention beside the libraries'
-	$(BIN)/python scripts/bench.py
+bench: .venv/.ready  ## time and memory of all programs here: bench.json (BENCH="--only fast")
+	$(BIN)/python scripts/bench.py $(BENCH)
 
 mutants: .venv/.ready  ## break utils on purpose and count what the tests catch
 	$(BIN)/python scripts/mutants.py

@@ -29,20 +29,21 @@ GROUPS = {
     "Texts, training and trained models": ("tasks", "corpus", "ngrams", "training", "char_model",
                                            "pretrained"),
     "Reading heads": ("head_scores",),
-    "Fast and large": ("backward", "flash", "grouped", "preallocated", "kv_sizes", "distributed",
-                       "tensor_parallel", "ring", "exchanges"),
+    "Fast and large": ("costs", "backward", "flash", "grouped", "preallocated", "kv_sizes",
+                       "distributed", "tensor_parallel", "ring", "exchanges", "data_parallel",
+                       "sharded_checkpoint"),
     "Weights, and many programs at once": ("weights", "programs", "parity"),
     "Checking": ("checks", "probes", "invariants", "hearing", "kernel_probes", "layer_probes"),
     "Faults, and the doctor who names them": ("doctor", "report", "faults", "findings"),
     "Find the bug, as homework": ("assignment", "grading"),
     "Exercises": ("practice",),
-    "Pictures and clocks": ("plots", "explore", "timing", "frameworks"),
+    "Pictures and clocks": ("plots", "explore", "timing", "measured", "frameworks"),
 }
 HEAD = """# What stands in `utils`
 
 The shared module of the course, in reading order. Everything can be imported by its module,
-`from utils import masks`; nothing but `weights.load` and `training` modifies its arguments, and bad
-input raises `ValueError` or `TypeError` with the numbers that disagree. Axes are those of the
+`from utils import masks`; nothing but `weights.load` and what trains modifies its arguments, and
+bad input raises `ValueError` or `TypeError` with the numbers that disagree. Axes are those of the
 [notation page](../notation.md). An arrow leads to the chapter that teaches a thing and builds it
 line by line; `help(…)` tells the rest.
 """

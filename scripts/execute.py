@@ -45,14 +45,28 @@ def write_times(nb, seconds):
         raise ValueError("the first cell must say “N minutes to read, N seconds to run”")
 
 
+def joined(outputs):
+    """Return the outputs of a cell; what was printed in a row is one, however slowly it came."""
+    found = []
+    for output in outputs:
+        before = found[-1] if found else {}
+        if output.output_type == "stream" and before.get("name") == output.name:
+            before.text += output.text
+        else:
+            found.append(output)
+    return found
+
+
 def normalise(nb):
-    """Keep only what readers and nbval need in the metadata of a notebook."""
+    """Keep only what readers and nbval need in a notebook: metadata, and outputs in one piece."""
     nb.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC,
                                       "language_info": {"name": "python"}})
     nb.nbformat, nb.nbformat_minor = 4, 5
     for cell in nb.cells:
         cell.metadata = nbformat.from_dict(
             {key: cell.metadata[key] for key in CELL_METADATA if key in cell.metadata})
+        if cell.cell_type == "code":
+            cell.outputs = joined(cell.outputs)
         for output in cell.get("outputs", []):
             if output.output_type in ("display_data", "execute_result"):
                 output.metadata = nbformat.from_dict({})

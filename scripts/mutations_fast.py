@@ -3,6 +3,8 @@
 TESTS = {
     "allocations": "test_allocations.py",
     "backward": "test_backward.py",
+    "costs": "test_costs.py",
+    "data_parallel": "test_data_parallel.py",
     "dispatch": "test_dispatch.py",
     "distributed": "test_distributed.py",
     "distributed_rank": "test_distributed.py",
@@ -12,11 +14,33 @@ TESTS = {
     "grouped": "test_grouped.py",
     "grouped_checks": "test_grouped.py",
     "kv_sizes": "test_kv_sizes.py",
+    "measured": "test_measured.py",
     "preallocated": "test_preallocated.py",
     "program_file": "test_program_file.py",
     "ring": "test_many_machines.py",
+    "sharded_checkpoint": "test_sharded_checkpoint.py",
     "tensor_parallel": "test_many_machines.py",
 }
+
+# One test each, since the whole files start many processes.
+BATCH = "test_data_parallel.py::test_the_lines_of_a_step_depend_on_its_number_alone"
+DISTINCT = "test_data_parallel.py::test_all_lines_of_a_step_are_different"
+DEALT = "test_data_parallel.py::test_the_lines_of_a_step_are_dealt_out_to_the_ranks"
+ALONE = "test_data_parallel.py::test_a_single_process_is_rank_0_of_1"
+LOSS = ("test_data_parallel.py::"
+        "test_the_summed_loss_is_the_reference_s_and_padding_counts_for_nothing")
+MEAN = "test_data_parallel.py::test_shares_of_the_mean_average_to_the_mean"
+STEP = "test_data_parallel.py::test_a_step_begins_with_no_gradient_and_takes_its_own_rate"
+LAST_BIT = "test_sharded_checkpoint.py::test_one_process_goes_on_to_the_last_bit"
+NOTHING = "test_sharded_checkpoint.py::test_where_nothing_is_saved_a_run_begins_at_0_and_as_it_is"
+CUT_OFF = "test_sharded_checkpoint.py::test_a_checkpoint_that_was_cut_off_is_not_taken"
+NEWEST = "test_sharded_checkpoint.py::test_the_newest_is_the_one_of_most_steps_not_the_last_name"
+LEFT = "test_sharded_checkpoint.py::test_what_a_dead_run_has_left_is_not_kept"
+OVER = "test_sharded_checkpoint.py::test_a_checkpoint_is_never_written_over"
+NUMBER = "test_distributed.py::test_the_number_of_processes_is_checked"
+RESTARTS = "test_distributed.py::test_the_number_of_restarts_is_checked"
+ANEW = "test_distributed.py::test_after_a_failure_all_ranks_begin_anew_as_often_as_they_may"
+LAST = "test_distributed.py::test_after_the_last_restart_the_last_failure_is_told"
 
 MUTATIONS = {
     "allocations.Allocations.__init__": [
@@ -74,6 +98,78 @@ MUTATIONS = {
         ("x.reshape(*x.shape[:2], n_heads, d_head).swapaxes(1, 2)",
          "x.reshape(x.shape[0], n_heads, x.shape[1], d_head)"),
     ],
+    "costs._Traffic.__torch_dispatch__": [
+        ("func._schema.is_mutable or not _views(outputs, inputs)", "True"),
+        ("func._schema.is_mutable or ", ""),
+        ("inputs + outputs", "inputs"),
+        ("inputs + outputs", "outputs"),
+    ],
+    "costs._size": [("if stride]", "]"), ("x.element_size()", "4")],
+    "costs.crossing": [
+        ("/ seconds[:, None]", ""),
+        ("max(a, 0) / b", "b / max(a, 1e-30)"),
+        ("if b > 0 else math.inf", "if b else 0.0"),
+        ("[n, n**2]", "[n**2, n]"),
+    ],
+    "costs.flops": [
+        ("2 * n * n * d_model", "n * n * d_model"),
+        ("6 * n", "3 * n"),
+        ('"output": 2 * n * d_model**2', '"output": 2 * n * n * d_model'),
+    ],
+    "costs.held": [
+        ("6 * n * d_model", "5 * n * d_model"),
+        ("2 * n_heads * n * n", "n_heads * n * n"),
+        ("2 * n_heads * n * n", "2 * n * n"),
+    ],
+    "costs.moved": [
+        ("return seen.bytes", "return seen.bytes // 4"),
+    ],
+    "costs.new_pages": [
+        ("return faults() - before", "return before"),
+        ("return faults() - before", "return 0"),
+        ("    program()\n", ""),
+    ],
+    "costs.traffic": [
+        ("n_heads * n * n", "n * n"),
+        ("2 * row + 3 * table", "2 * row + table"),
+        ("4 * row + table", "2 * row + table"),
+        ("+ 3 * square", "+ square"),
+        ('"softmax": 2 * table', '"softmax": table'),
+        ("2 * row + square}", "2 * row}"),
+    ],
+    "data_parallel.dealt": [
+        ("[rank::p]", "[p::rank + 1]", DEALT),
+        ("[rank::p]", "[::p]", DEALT),
+        ("[rank::p]", ".chunk(p)[rank]", DEALT),
+    ],
+    "data_parallel.lines_of": [
+        (".manual_seed(step)", ".manual_seed(0)", BATCH),
+        ("generator=generator", "generator=None", BATCH),
+        ("torch.randperm(len(texts), generator=generator)",
+         "torch.randint(len(texts), (batch,), generator=generator)", DISTINCT),
+        ("[:batch]", "[:8]", BATCH),
+    ],
+    "data_parallel.place": [
+        ("return 0, 1", "return 1, 1", ALONE),
+        ("dist.get_rank(), dist.get_world_size()", "0, dist.get_world_size()"),
+    ],
+    "data_parallel.share_of_mean": [
+        ("p * total", "total", MEAN),
+        ("count.clone()", "count", MEAN),
+        ("if p > 1", "if p > 3", MEAN),
+        ("/ everywhere", "/ count", MEAN),
+    ],
+    "data_parallel.summed_loss": [
+        ('reduction="sum"', 'reduction="mean"', LOSS),
+        ("ignore_index=PADDING, ", "ignore_index=0, ", LOSS),
+        ("(wanted != PADDING).sum()", "torch.tensor(wanted.numel())", LOSS),
+        ("wanted = lines[:, 1:]", "wanted = lines[:, :-1]", LOSS),
+    ],
+    "data_parallel.take_step": [
+        ('group["lr"] = rate', "pass", STEP),
+        ("optimiser.zero_grad()", "pass", STEP),
+        ("optimiser.param_groups", "optimiser.param_groups[:1]", STEP),
+    ],
     "dispatch.operations": [
         ("return seen.names", "return sorted(seen.names)"),
         ("return seen.names", "return seen.names[:2]"),
@@ -86,18 +182,19 @@ MUTATIONS = {
         ("for rank in range(n_processes)]", "for rank in reversed(range(n_processes))]"),
         ("raise TimeoutError(", "raise RuntimeError("),
         ("if status is None", "if status == 0"),
-        ("n_processes < 1",
-         "n_processes < 0",
-         "test_distributed.py::test_the_number_of_processes_is_checked"),
-        ("not isinstance(n_processes, int) or ",
-         "",
-         "test_distributed.py::test_the_number_of_processes_is_checked"),
         ("program, arguments, seconds)", "program, arguments[::-1], seconds)"),
+        ('("n_processes", n_processes, 1)', '("n_processes", n_processes, 0)', NUMBER),
+        ("not isinstance(number, int) or ", "", NUMBER),
+        ('("max_restarts", max_restarts, 0)', '("max_restarts", max_restarts, -1)', RESTARTS),
+        ("_command(folder, n_processes, max_restarts)", "_command(folder, n_processes, 0)", ANEW),
+        ("_failure(folder, n_processes, max_restarts)", "_failure(folder, n_processes)", LAST),
     ],
     "distributed_rank.main": [
         ('getattr(torch, told["dtype"])', "torch.float32"),
         ('_say(error, folder / f"{rank}.error")', "pass"),
         ("rank=rank,", "rank=size - 1 - rank,"),
+        ("os.environ['TORCHELASTIC_RESTART_COUNT']", "0", ANEW),
+        ('(folder / f"{rank}.{end}").unlink(missing_ok=True)', "pass", LAST),
     ],
     "distributed_rank.moved": [
         ("value.detach().clone()",
@@ -126,6 +223,14 @@ MUTATIONS = {
          ")",
          "test_many_machines.py::test_operations_are_known_by_their_names"),
         ("kind for kind in KINDS", '"send" for kind in KINDS'),
+    ],
+    "explore.cost_crossing": [
+        ('"d_model": d_model, "n_heads": n_heads, "n": n}',
+         '"d_model": 512, "n_heads": n_heads, "n": n}'),
+        ('"n": n}', '"n": 256}'),
+        ("8 <= n <= 2**17", "8 <= n"),
+        ("8 <= n <= 2**17", "n <= 2**17"),
+        ("if value not in there", "if value > max(there)"),
     ],
     "flash.TiledAttention.backward": [
         ("*ctx.options", "False, 5"),
@@ -286,6 +391,39 @@ MUTATIONS = {
         ("if full else None", "if full else 0"),
         ("if weights <= cache", "if weights > cache"),
     ],
+    "measured.check": [
+        ("written != FORMAT", "False"),
+        ("measured.keys() != KEYS", "False"),
+        ("measured.keys() ^ KEYS", "KEYS - measured.keys()"),
+        ("if isinstance(measured, dict) else None", ""),
+    ],
+    "measured.describe": [
+        ('machine["gpu"] if', 'machine["processor"] if'),
+        ("(machine['cores'] > 1)", "1"),
+        (" if machine[name]]", "]"),
+        (":g} GiB", ":.0f} GiB"),
+        ("machine['threads']", "machine['cores']"),
+    ],
+    "measured.load": [
+        ('measured["quick"] and not quick', 'measured["quick"]'),
+        ("and not quick", "and quick"),
+        ("    check(measured, path)\n", ""),
+        ("path=OURS", "path=READERS"),
+    ],
+    "measured.programs": [("dict.fromkeys(", "sorted(")],
+    "measured.series": [
+        ('key=lambda row: row["n"]', 'key=lambda row: -row["n"]'),
+        ('if row["program"] == program', ""),
+        ("_fields[1:4]", "_fields[3:0:-1]"),
+        ("or 'none'", ""),
+    ],
+    "measured.slope": [
+        ("~np.isnan(y)", "np.isfinite(n)"),
+        (" - np.log(n).mean()", ""),
+        ("np.log(y) / (log_n @ log_n)", "np.log2(y) / (log_n @ log_n)"),
+        ("len(set(n)) < 2", "len(n) < 2"),
+        ("min(n.min(), y.min()) <= 0", "False"),
+    ],
     "preallocated.PreallocatedCache.__init__": [
         ("super().__init__(window)", "super().__init__(None)"),
         ("grouped_checks.room(room)", "room"),
@@ -343,6 +481,24 @@ MUTATIONS = {
         ("return state[0]", "return new[0]"),
         ("visible(places[rank], places[source])", "visible(places[source], places[rank])"),
         ("if step < p - 1:", "if True:"),
+    ],
+    "sharded_checkpoint.load": [
+        ('return state["step"]', "return 0", LAST_BIT),
+        ("return 0", "return 1", NOTHING),
+        ('optim_state_dict=state["optimiser"]', "optim_state_dict={}", LAST_BIT),
+    ],
+    "sharded_checkpoint.newest": [
+        ("max(whole, key=lambda path: int(path.name[5:]), default=None)",
+         "max(whole, default=None)", NEWEST),
+        ("max(whole", "min(whole", NEWEST),
+        ('"step-*"', '"*-*"', CUT_OFF),
+        (", default=None", "", NOTHING),
+    ],
+    "sharded_checkpoint.save": [
+        ("shutil.rmtree(part, ignore_errors=True)", "pass", LEFT),
+        ("part.rename(whole)", "pass", LAST_BIT),
+        ('"step": step}', '"step": step + 1}', LAST_BIT),
+        ("checkpoint_id=part", "checkpoint_id=whole", OVER),
     ],
     "tensor_parallel.SeparateAttention.__init__": [
         ("checks.divisible(d_model, n_heads)",

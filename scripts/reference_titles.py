@@ -112,7 +112,22 @@ PAPERS = {
     "https://arxiv.org/abs/2405.04434":
         ("DeepSeek-AI (2024), DeepSeek-V2", "latent attention"),
     "https://arxiv.org/abs/2407.21783":
-        ("Grattafiori et al. (2024), The Llama 3 herd of models", "how large models are cut"),
+        ("Grattafiori et al. (2024), The Llama 3 herd of models",
+         "how large models are cut, and how often their training is interrupted"),
+    "https://doi.org/10.1145/1498765.1498785":
+        ("Williams, Waterman, Patterson (2009), Roofline", "what memory and arithmetic allow"),
+    "https://arxiv.org/abs/2007.00072":
+        ("Ivanov et al. (2021), Data movement is all you need",
+         "where the time of a transformer goes"),
+    "https://doi.org/10.1145/361147.361115":
+        ("Young (1974), A first order approximation to the optimum checkpoint interval",
+         "how often to save"),
+    "https://arxiv.org/abs/1910.02054":
+        ("Rajbhandari et al. (2019), ZeRO", "slices of weights, gradients and averages"),
+    "https://arxiv.org/abs/2006.15704":
+        ("Li et al. (2020), PyTorch Distributed", "data parallelism and its buckets"),
+    "https://arxiv.org/abs/2304.11277":
+        ("Zhao et al. (2023), PyTorch FSDP", "slices, gathered when they are needed"),
 }
 MANUALS = {
     PYTORCH + "distributed.tensor.parallel.html":
@@ -199,8 +214,17 @@ PROGRAMS = {
     "https://karpathy.github.io/2019/04/25/recipe/":
         ("Andrej Karpathy (2019), A recipe for training neural networks",
          "how to meet what fails silently"),
+    GITHUB + "pytorch/pytorch/blob/main/torch/_inductor/fx_passes/fuse_attention.py":
+        ("PyTorch, `fuse_attention.py`", "the programs in which the compiler recognises attention"),
+    "https://jax-ml.github.io/scaling-book/":
+        ("Austin et al. (2025), How to scale your model", "a transformer, counted"),
+    "https://unsloth.ai/blog/gradient":
+        ("Daniel and Michael Han (2024), Bugs in LLM training", "the mean of means"),
 }
 THREADS = {
+    GITHUB + "huggingface/transformers/issues/24725":
+        "gradients accumulated as a mean of means, reported in 2023",
+    GITHUB + "huggingface/transformers/pull/34191": "and mended in 2024",
     GITHUB + "EleutherAI/gpt-neox/issues/1003": "angles of RoPE taken in 16 bits",
     GITHUB + "huggingface/transformers/pull/29285": "angles of RoPE taken in 16 bits",
     GITHUB + "huggingface/transformers/issues/25199":

@@ -1,6 +1,7 @@
 """Programs that the tests of utils.distributed have several processes run."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -121,3 +122,31 @@ def everything(blocks, rings):
     """Return the answers of all cases: blocks and rings, dicts of arguments by name."""
     return {"blocks": {name: block(*case) for name, case in blocks.items()},
             "rings": {name: ring(*case) for name, case in rings.items()}, "kinds": kinds()}
+
+
+def third_life(folder):
+    """Be killed in the first life, raise in the second, return in the third."""
+    here(folder)
+    life = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    if dist.get_rank() == 1:
+        if life == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if life == 1:
+            raise ValueError("in the second life")
+    elif life == 1:
+        return -1  # before the other has raised
+    dist.barrier()
+    return life
+
+
+def dies_again(folder):
+    """Raise at first in one rank; from then on, be killed in the other."""
+    here(folder)
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        if dist.get_rank() == 0:
+            raise ValueError("in the first life")
+    elif dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()

@@ -154,6 +154,8 @@ DAMAGES = {
         lambda page: page.nb.cells[4].update(execution_count=9)],
     "no_error_is_stored": [lambda page: page.nb.cells[4].outputs.append(ERROR)],
     "nothing_is_written_to_stderr": [lambda page: page.nb.cells[4].outputs.append(STDERR)],
+    "what_is_printed_in_a_row_is_one_output": [
+        lambda page: [printed(line)(page) for line in ("one\n", "two\n")]],
     "outputs_are_text_png_or_html": [
         shown({"application/vnd.jupyter.widget-view+json": {}}), shown({"image/svg+xml": "<svg/>"}),
         shown({"text/html": '<script src="https://cdn.example.org/a.js"></script>'}),

@@ -93,6 +93,15 @@ def nothing_is_written_to_stderr(page):
 
 
 @rule
+def what_is_printed_in_a_row_is_one_output(page):
+    """Lines that came slowly would stand in boxes of their own."""
+    for n, cell in page.code:
+        for before, after in pairwise(cell.outputs):
+            if before.output_type == "stream" and before.get("name") == after.get("name"):
+                yield f"cell {n}: its output came in pieces; scripts/execute.py joins them"
+
+
+@rule
 def outputs_are_text_png_or_html(page):
     """No widget state, no vector graphics; HTML fetches nothing, Markdown is text alone."""
     for n, cell in page.code:

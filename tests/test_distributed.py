@@ -47,6 +47,14 @@ def running(folder):
     return [note.name for note in Path(folder).iterdir() if alive(note.name)]
 
 
+def gone(folder):
+    """Wait until none of the processes noted down in a folder is there; return which still are."""
+    until = time.monotonic() + 5
+    while running(folder) and time.monotonic() < until:
+        time.sleep(0.05)
+    return running(folder)
+
+
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     """Return what four processes return, the numbers that they add, and the names they looked up.
@@ -113,11 +121,8 @@ def test_a_failure_is_told_and_nothing_is_left_running(program, error, words, tm
         assert "rank 1 stood in hangs, line" in said
         assert said.count("distributed_programs.py") == 3
     assert alive(str(os.getpid()))
-    until = time.monotonic() + 5
-    while running(tmp_path) and time.monotonic() < until:
-        time.sleep(0.05)
+    assert gone(tmp_path) == []
     assert len(list(tmp_path.iterdir())) == 4  # three, and the one that has started them
-    assert running(tmp_path) == []
 
 
 def test_whoever_is_killed_takes_the_processes_along(tmp_path):
@@ -131,10 +136,21 @@ def test_whoever_is_killed_takes_the_processes_along(tmp_path):
     assert len(running(tmp_path)) == 3
     process.kill()
     process.wait()
-    until = time.monotonic() + 5
-    while running(tmp_path) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert running(tmp_path) == []
+    assert gone(tmp_path) == []
+
+
+def test_after_a_failure_all_ranks_begin_anew_as_often_as_they_may(tmp_path):
+    assert launch(programs.third_life, 2, str(tmp_path), max_restarts=3) == [2, 2]
+    assert len(list(tmp_path.iterdir())) == 7  # three lives of two, and who has started them
+    assert gone(tmp_path) == []
+
+
+def test_after_the_last_restart_the_last_failure_is_told(tmp_path):
+    with pytest.raises(RuntimeError) as caught:
+        launch(programs.dies_again, 2, str(tmp_path), max_restarts=1)
+    assert str(caught.value) == ("rank 1 of 2 was killed by signal 9 before it had returned "
+                                 "anything, after 1 restart")
+    assert gone(tmp_path) == []
 
 
 def test_a_rank_that_leaves_early_is_named(tmp_path):
@@ -152,6 +168,8 @@ def test_the_first_error_counts_and_not_those_that_it_brings_about(tmp_path):
     (tmp_path / "2.error").write_text("2.0\nKeyError: 'a'\nlast")
     (tmp_path / "log").touch()
     assert distributed._failure(tmp_path, 3) == "rank 2 of 3 raised KeyError: 'a'\nlast"
+    assert distributed._failure(tmp_path, 3, 2).startswith(
+        "rank 2 of 3 raised KeyError: 'a', after 2 restarts\n")
 
 
 def test_when_torchrun_itself_fails_its_last_words_are_told(tmp_path):
@@ -170,6 +188,12 @@ def test_a_process_killed_from_outside_is_named(tmp_path):
 def test_the_number_of_processes_is_checked(n_processes):
     with pytest.raises(ValueError, match=f"n_processes must be 1 or more, got {n_processes!r}"):
         launch(programs.summed, n_processes)
+
+
+@pytest.mark.parametrize("max_restarts", [-1, 1.0, None])
+def test_the_number_of_restarts_is_checked(max_restarts):
+    with pytest.raises(ValueError, match=f"max_restarts must be 0 or more, got {max_restarts!r}"):
+        launch(programs.summed, 1, max_restarts=max_restarts)
 
 
 def test_a_result_that_is_no_plain_value_is_refused(tmp_path):
@@ -193,8 +217,9 @@ def test_tensors_are_moved_wherever_they_stand_and_leave_their_history():
 
 def test_the_command_is_torchrun_s_with_an_address_of_this_machine(tmp_path):
     (tmp_path / "program.py").write_text("import math as m\n")
-    command = distributed._command(tmp_path, 3)
+    command = distributed._command(tmp_path, 3, 2)
     assert "['torch.distributed', 'math']" in command[3]
+    assert "--max-restarts=2" in command
     assert command[0] == sys.executable
     assert "--local-addr=127.0.0.1" in command
     assert not any("port" in part or "://" in part for part in command[4:])

@@ -42,6 +42,20 @@ def test_outputs_counts_and_seconds_are_stored_and_foreign_metadata_is_not(tmp_p
     assert "99 seconds" not in nb.cells[0].source
 
 
+def test_what_is_printed_in_a_row_is_joined_and_nothing_else():
+    def said(name, text):
+        return nbformat.v4.new_output("stream", name=name, text=text)
+
+    shown = nbformat.v4.new_output("display_data", data={"text/plain": "seven"})
+    given = [said("stdout", "one\n"), said("stdout", "two\n"), said("stderr", "three\n"),
+             said("stdout", "four\n"), shown, said("stdout", "five\n"), said("stdout", "six\n")]
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("f()", outputs=given)])
+    found = execute.normalise(nb).cells[0].outputs
+    assert [(o.get("name"), o.get("text")) for o in found] == [
+        ("stdout", "one\ntwo\n"), ("stderr", "three\n"), ("stdout", "four\n"), (None, None),
+        ("stdout", "five\nsix\n")]
+
+
 def test_reading_time_counts_words_and_visible_code_and_rounds_to_five_minutes(tmp_path):
     nb = nbformat.read(notebook(tmp_path / "page.ipynb"), as_version=4)
     assert execute.reading_minutes(nb) == 5

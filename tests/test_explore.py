@@ -12,7 +12,7 @@ import torch
 from browser import open_page, served
 from page_audit import accessibility, too_wide
 
-from utils import explore, head_data, masks, numpy_attention, reference, sizes
+from utils import costs, explore, head_data, masks, numpy_attention, reference, sizes
 
 PAGE = """<!doctype html><html lang="en" {html}><head><meta charset="utf-8"><title>Figures</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -62,7 +62,7 @@ def head_browser():
                                 start=(1, 2))
 
 
-FIGURES = (explore.reshape_microscope, explore.mask_painter, head_browser)
+FIGURES = (explore.reshape_microscope, explore.mask_painter, head_browser, explore.cost_crossing)
 
 
 @pytest.mark.parametrize("make", FIGURES)
@@ -80,7 +80,7 @@ def test_a_figure_is_small_and_asks_no_host(make):
 
 def test_plain_text_is_short_and_stable():
     assert [repr(make()) for make in FIGURES] == ["<reshape microscope>", "<mask painter>",
-                                                 "<head browser>"]
+                                                 "<head browser>", "<cost crossing>"]
 
 
 def test_figures_do_not_change_their_arguments():
@@ -123,6 +123,11 @@ Q, K, V = (side[:, 0] for side in sizes.qkv())
      "d_v=24 is too large to draw, at most 16"),
     (lambda: explore.mask_painter(Q, K, empty_query=5),
      "empty_query=5 is not one of the n_q=5 queries"),
+    (lambda: explore.cost_crossing(d_model=500),
+     "d_model=500 is not one of 128, 256, 512, 768, 1024, 2048, 4096, 8192"),
+    (lambda: explore.cost_crossing(n_heads=3), "n_heads=3 is not one of 1, 2, 4, 8, 16, 32"),
+    (lambda: explore.cost_crossing(n=7), "n=7 is not in 8 .. 131072"),
+    (lambda: explore.cost_crossing(n=2**17 + 1), "n=131073 is not in 8 .. 131072"),
 ])
 def test_bad_input_is_named(make, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011, the whole message is compared
@@ -1045,6 +1050,138 @@ def test_the_map_is_drawn_anew_when_there_is_less_room(show):
         assert_cell(page.evaluate(READ_HEADS), weights, 0, 0, 9, 4)
 
 
+# --- the cost crossing
+
+READ_COSTS = """() => {
+  const root = document.querySelector('[data-explore=cost-crossing]').shadowRoot;
+  const get = id => root.getElementById(id), plane = get('plane').getBoundingClientRect();
+  const at = (id, edge) => {
+    const box = get(id).getBoundingClientRect();
+    return edge === 'x' ? (box.x + box.width / 2 - plane.x) / plane.width
+                        : 1 - (box.y + box.height / 2 - plane.y) / plane.height;
+  };
+  const kinds = ['arithmetic', 'memory'];
+  return {n: Number(get('plane').getAttribute('aria-valuenow')),
+    numbers: [...get('numbers').tBodies[0].rows].map(
+      row => [...row.cells].slice(1).map(cell => Number(cell.dataset.value))),
+    shown: [...get('numbers').tBodies[0].rows].map(
+      row => [...row.cells].slice(1).map(cell => cell.textContent)),
+    crossings: kinds.map(kind => Number(get(`mark-${kind}`).dataset.n)),
+    lines: kinds.map(kind => Number(get(`cross-${kind}`).getAttribute('x1')) / 100),
+    curves: kinds.map(kind => get(`curve-${kind}`).getAttribute('d').slice(1).split('L').map(
+      point => point.split(' ').map(Number))),
+    dots: kinds.map(kind => [at(`dot-${kind}`, 'x'), at(`dot-${kind}`, 'y')]),
+    caption: get('numbers').caption.textContent, verdict: get('verdict').textContent,
+    status: get('status').textContent, width: get('width').textContent};
+}"""
+
+
+def place(n):
+    """Return where a length is on the axis of the chart, 0 .. 1."""
+    return (np.log2(n) - 3) / 14
+
+
+def wanted(n, d_model, n_heads):
+    """Return (rows, tables, share) of the operations and of the numbers held, by utils.costs."""
+    part = costs.flops(n, d_model)
+    held = costs.held(n, d_model, n_heads)
+    pairs = ((part["projections"] + part["output"], part["scores"] + part["context"]),
+             (held["rows"], held["tables"]))
+    return [[rows, tables, tables / (rows + tables)] for rows, tables in pairs]
+
+
+def assert_costs(seen, n, d_model, n_heads):
+    """Compare all that the figure says and draws with the formulas."""
+    expected = wanted(n, d_model, n_heads)
+    assert seen["n"] == n
+    np.testing.assert_allclose(seen["numbers"], expected, rtol=1e-12)
+    assert seen["crossings"] == [2 * d_model, 3 * d_model / n_heads]
+    np.testing.assert_allclose(seen["lines"], place(np.array(seen["crossings"])), atol=1e-9)
+    for curve, column in zip(seen["curves"], range(2), strict=True):
+        lengths = 2 ** np.linspace(3, 17, 113)
+        shares = [wanted(x, d_model, n_heads)[column][2] for x in lengths]
+        points = np.stack([100 * place(lengths), 100 - 100 * np.array(shares)], axis=1)
+        np.testing.assert_allclose(curve, points, atol=0.006)
+    dots = [[place(n), share] for *_, share in expected]
+    np.testing.assert_allclose(seen["dots"], dots, atol=0.012)
+    assert f"{d_model}, {n_heads} head" in seen["caption"]
+    assert seen["verdict"] == seen["status"]
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("start", [{}, {"d_model": 8192, "n_heads": 1, "n": 2**17},
+                                   {"d_model": 768, "n_heads": 32, "n": 8}])
+def test_costs_are_those_of_the_formulas(show, start):
+    first = {"d_model": 512, "n_heads": 8, "n": 256} | start
+    with show(explore.cost_crossing(**start)) as page:
+        assert_costs(page.evaluate(READ_COSTS), first["n"], first["d_model"], first["n_heads"])
+        page.locator("#model").focus()
+        page.keyboard.press("Home")
+        for d_model in explore.COST_WIDTHS:
+            for n_heads in explore.COST_HEADS:
+                choose(page, "heads", n_heads)
+                assert_costs(page.evaluate(READ_COSTS), first["n"], d_model, n_heads)
+            page.locator("#model").focus()
+            page.keyboard.press("ArrowRight")
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("touch", [False, True])
+def test_the_length_is_dragged_across_the_chart(show, touch):
+    with show(explore.cost_crossing(), touch=touch, width=390 if touch else 1300) as page:
+        page.locator("#plane").scroll_into_view_if_needed()
+        box = page.locator("#plane").bounding_box()
+        at = (box["x"] + box["width"] * place(1024), box["y"] + 50)
+        page.touchscreen.tap(*at) if touch else page.mouse.click(*at)
+        assert_costs(page.evaluate(READ_COSTS), 1024, 512, 8)
+        if not touch:
+            page.mouse.move(*at)
+            page.mouse.down()
+            page.mouse.move(box["x"] + box["width"] * place(64), at[1] + 300)
+            assert_costs(page.evaluate(READ_COSTS), 64, 512, 8)
+            page.mouse.move(box["x"] - 100, at[1])
+            page.mouse.up()
+            assert page.evaluate(READ_COSTS)["n"] == 8
+            page.mouse.move(*at)                       # let go: it follows no longer
+            assert page.evaluate(READ_COSTS)["n"] == 8
+
+
+@pytest.mark.site
+def test_the_length_is_moved_with_keys(show):
+    with show(explore.cost_crossing()) as page:
+        page.locator("#plane").focus()
+        for key, n in (("PageUp", 512), ("ArrowRight", 558), ("ArrowLeft", 512), ("ArrowUp", 558),
+                       ("ArrowDown", 512), ("PageDown", 256), ("Home", 8), ("ArrowLeft", 8),
+                       ("End", 2**17), ("PageUp", 2**17)):
+            page.keyboard.press(key)
+            assert page.evaluate(READ_COSTS)["n"] == n
+
+
+@pytest.mark.site
+def test_costs_say_what_the_chapter_says(show):
+    with show(explore.cost_crossing()) as page:
+        seen = page.evaluate(READ_COSTS)
+        assert seen["shown"] == [["537 M", "134 M", "20 %"], ["786 k", "1.05 M", "57 %"]]
+        assert seen["verdict"] == ("n = 256: the tables have 20 % of the operations and 57 % of "
+                                   "the memory.")
+        assert seen["caption"] == ("256 words, d_model 512, 8 heads of 64; in float32 7.34 MB at "
+                                   "the peak")
+        assert page.locator("#mark-arithmetic").text_content() == "2 · d_model = 1024"
+        assert page.locator("#mark-memory").text_content() == "3 · d_head = 192"
+
+
+@pytest.mark.site
+def test_large_numbers_get_three_digits_and_a_prefix(show):
+    source = (explore.TEMPLATES / "cost_crossing.js").read_text(encoding="utf-8")
+    lines = source[source.index("const short"):source.index("const percent")]
+    numbers = [7, 999, 1000, 1234, 999499, 999600, 10**9, 123456789012, 8 * 8192**3]
+    with show(body="<p></p>") as page:
+        got = page.evaluate(
+            "([lines, numbers]) => new Function('numbers', `${lines}; return numbers.map(short)`)("
+            "numbers)", [lines, numbers])
+    assert got == ["7", "999", "1.00 k", "1.23 k", "999 k", "1.00 M", "1.00 G", "123 G", "4.40 T"]
+
+
 # --- rounding, in the browser and in NumPy
 
 def evaluate(page, expression, numbers):
@@ -1199,6 +1336,7 @@ def test_figures_start_when_a_notebook_inserts_them(show, make):
     (explore.mask_painter, {"example", "length", "causal", "clear", "weights", "fill", "add",
                             "dtype"}),
     (head_browser, {"score", "overview", "cursor", "by", "strips"}),
+    (explore.cost_crossing, {"model", "heads", "plane"}),
 ])
 def test_tab_reaches_every_control_and_shows_where_it_is(show, make, reached):
     where = """() => {

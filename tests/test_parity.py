@@ -183,6 +183,60 @@ def test_a_mask_for_each_head_is_honoured_by_the_programs_that_can_say_it():
           CROSS._replace(keep=per_head))
 
 
+# --- prepared, to be timed
+
+def check_prepared(program, case):
+    """Check that the program, prepared, computes what it should, as often as it is run."""
+    want, call = parity.expected(case)["out"], program.prepare(case)
+    for _ in range(2):
+        out = call()
+        assert checks.dtype_name(out) == "float64"
+        assert checks.difference(checks.to_numpy(out), want) <= 1e-12
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=list(TEN))
+def test_a_prepared_program_computes_the_same(program):
+    for case in (CROSS, SELF, CROSS._replace(keep=None), SELF._replace(keep=None)):
+        check_prepared(program, case)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=list(TEN))
+def test_no_mask_is_a_mask_that_hides_nothing(program):
+    for case in (CROSS, SELF):
+        everything = case._replace(keep=np.ones_like(case.keep))
+        want = parity.run(program, everything)
+        for name, array in parity.run(program, case._replace(keep=None)).items():
+            assert checks.difference(array, want[name]) <= 1e-12, name
+
+
+def test_a_prepared_program_records_no_gradients_and_sees_x_itself():
+    for program in (programs.sdpa(), parity.torch_function("view", programs.view)):
+        assert not program.prepare(SELF)().requires_grad
+        assert parity.run(program, SELF)["x"].any()
+    seen = parity.torch_function("seen", lambda x, memory, W, n_heads, keep: x)
+    assert np.shares_memory(seen.prepare(SELF)().numpy(), SELF.x)
+
+
+def test_what_is_prepared_converts_nothing_when_it_runs(monkeypatch):
+    converted = []
+    program = parity.numpy_function("mine", lambda x, memory, params, n_heads, keep: params,
+                                    lambda weights: converted.append(weights) or "params")
+    call = program.prepare(CROSS)
+    assert [call(), call(), len(converted)] == ["params", "params", 1]
+    module = programs.sdpa().prepare(CROSS)
+    monkeypatch.setattr(weights, "load", None)
+    module()
+
+
+def test_a_prepared_module_is_in_evaluation():
+    def build(case):
+        from utils.torch_attention import MultiHeadAttention
+        return MultiHeadAttention(12, 3, dropout=0.9), weights.to_qkv_module(case.weights)
+
+    check_prepared(parity.torch_module("dropout", build, lambda m, x, memory, case: m(
+        x, memory, case.keep), weights.from_qkv_module), CROSS)
+
+
 # --- wrong programs
 
 def attend(x, memory, weights, n_heads, keep, *, scale=None, order="qkv", bias="qkvo",
@@ -397,6 +451,14 @@ def test_a_table_takes_the_largest_difference_over_its_cases():
 
 def test_tensorflow_agrees_on_the_eight_cases():
     parity.table([FOLDED, KERAS]).check()
+
+
+@pytest.mark.parametrize("program", [FOLDED, KERAS], ids=["folded", "keras"])
+def test_tensorflow_prepared_is_a_graph_and_computes_the_same(program):
+    # lengths for each example, which the folded program can say; no mask at all
+    for case in (CROSS, SELF._replace(keep=None), CROSS._replace(keep=None)):
+        check_prepared(program, case)
+    assert "mul" in str(program.prepare(CROSS).graph.as_graph_def()).lower()
 
 
 @given(settings())

@@ -9,9 +9,12 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import public_backward
+import public_bench
+import public_cost
 import public_flash
 import public_grouped
 import public_machines
+import public_scale
 import public_transformer
 import pytest
 import torch
@@ -360,7 +363,6 @@ CALLS = {
     "probes.leaks": (lambda x: x.cumsum(dim=1), SIDE_TENSORS[1], masks.causal(7)),
     "programs.linear": (CASE.x, CASE.weights["W_q"], CASE.weights["b_q"]),
     "programs.loops": ATTEND,
-    "programs.packed": ATTEND,
     "programs.per_head": ATTEND_TENSORS,
     "programs.project": ATTEND_TENSORS[:3],
     "programs.view": ATTEND_TENSORS,
@@ -430,14 +432,15 @@ CALLS = {
     "weights.to_linear": (WEIGHTS, LINEAR),
     "weights.to_qkv_module": (WEIGHTS,),
 }
-PARTS = (public_backward, public_flash, public_grouped, public_machines, public_transformer)
+PARTS = (public_backward, public_bench, public_cost, public_flash, public_grouped, public_machines,
+         public_scale, public_transformer)
 for part in PARTS:
     CALLS |= part.CALLS
 KEYWORDS = {"sequence_first.MultiHeadAttention.forward": {
     "query": SEQUENCES[0], "key": SEQUENCES[1], "value": SEQUENCES[1], "mask": SEQUENCE_MASK}}
 WRITES = {"probe_process.receive", "probe_process.send",
           "slots.write", "weights.load",  # into its first argument: that is what it is for
-          *public_transformer.WRITES}
+          *(name for part in PARTS for name in getattr(part, "WRITES", ()))}
 NOTHING_TO_MODIFY = {
     "diagnosis.rounded", "doctor_child.examined", "doctor_child.found", "doctor_child.imported",
     "doctor_child.main", "doctor_command.main", "doctor_command.parser",

@@ -30,11 +30,28 @@ def test_interleaved_returns_the_least_of_the_counted_turns(clock):
     assert least == pytest.approx({"a": 2.0, "b": 5.0})
 
 
+def test_turns_returns_what_every_counted_run_took(clock):
+    first, second = iter([0.1, 3.0, 2.0, 4.0]), iter([0.1, 5.0, 7.0, 6.0])
+    taken = timing.turns({"a": lambda: clock(next(first)), "b": lambda: clock(next(second))}, 3)
+    assert list(taken) == ["a", "b"]
+    assert taken["a"] == pytest.approx([3.0, 2.0, 4.0])
+    assert taken["b"] == pytest.approx([5.0, 7.0, 6.0])
+
+
 def test_a_pause_is_kept_before_each_run_and_not_counted(clock, monkeypatch):
     monkeypatch.setattr(timing.time, "sleep", clock)
     pauses = timing.interleaved({"a": lambda: clock(2.0)}, repeats=3, pause=0.5)
     assert pauses == pytest.approx({"a": 2.0})
     assert timing.time.perf_counter() == pytest.approx(100 + 4 * 2.5)
+
+
+def test_a_short_program_is_woken_up_after_a_pause_by_a_run_that_does_not_count(clock, monkeypatch):
+    monkeypatch.setattr(timing.time, "sleep", clock)
+    short, long = iter([0.4, 9.0, 0.3, 9.0, 0.2]), iter([0.5, 0.6])
+    taken = timing.turns({"short": lambda: clock(next(short))}, repeats=2, pause=0.5)
+    assert taken["short"] == pytest.approx([0.3, 0.2])
+    taken = timing.turns({"long": lambda: clock(next(long))}, repeats=1, pause=0.5)
+    assert taken["long"] == pytest.approx([0.6])
 
 
 def test_programs_take_turns():

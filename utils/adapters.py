@@ -2,27 +2,37 @@
 
 A case is a ``parity.Case``: x (b, i, e), memory (b, j, e), a weight set, n_heads, keep, cotangent.
 Gradients are those of sum(out * cotangent), of ``x``, ``memory`` and each name of the weight set.
+Every program can be prepared, too: to be run and timed with nothing left to convert.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from utils import checks, frameworks, weights
 
 
 class Program(NamedTuple):
-    """A name, and a function of a case that returns a dict: ``out`` and, or not, the gradients."""
+    """A name, and two functions of a case.
+
+    ``results`` returns a dict: ``out`` and, or not, the gradients. ``prepare`` returns a function
+    of nothing that gives out without gradients, inputs and weights being where it wants them.
+    """
 
     name: str
     results: Callable
+    prepare: Callable | None = None
 
 
-def numpy_function(name, function):
-    """Return the Program of f(x, memory, weights, n_heads, keep) -> out on arrays: outputs only."""
-    def results(case):
-        out = function(case.x, case.memory, case.weights, case.n_heads, case.keep)
-        return {"out": checked(out, case)}
-    return Program(name, results)
+def numpy_function(name, function, convert=dict):
+    """Return the Program of f(x, memory, weights, n_heads, keep) -> out on arrays: outputs only.
+
+    ``convert`` makes of a weight set what the function takes: a ``to_X`` of ``utils.weights``.
+    """
+    def prepare(case):
+        params = convert(case.weights)
+        return partial(function, case.x, case.memory, params, case.n_heads, case.keep)
+    return Program(name, lambda case: {"out": checked(prepare(case)(), case)}, prepare)
 
 
 def torch_function(name, function):
@@ -31,13 +41,18 @@ def torch_function(name, function):
     ``weights`` is a dict of tensors with the names of ``sizes.weights``, ``keep`` a bool tensor
     (b, 1, i, j), True = may attend.
     """
-    def results(case):
+    def call(case, tensors):
         import torch
-        tensors = {name: torch.tensor(w, requires_grad=True) for name, w in case.weights.items()}
-        keep = torch.tensor(case.keep)
-        return torch_results(case, tensors, lambda x, memory: function(
-            x, memory, tensors, case.n_heads, keep))
-    return Program(name, results)
+        keep = None if case.keep is None else torch.tensor(case.keep)
+        return lambda x, memory: function(x, memory, tensors, case.n_heads, keep)
+
+    def results(case):
+        tensors = torch_tensors(case.weights, requires_grad=True)
+        return torch_results(case, tensors, call(case, tensors))
+
+    def prepare(case):
+        return torch_inference(case, call(case, torch_tensors(case.weights)))
+    return Program(name, results, prepare)
 
 
 def torch_module(name, build, call, back):
@@ -47,20 +62,42 @@ def torch_module(name, build, call, back):
     ``utils.weights``; ``call(module, x, memory, case)`` returns out; ``back``, its ``from_X``,
     reads the gradients.
     """
-    def results(case):
+    def loaded(case):
         import torch
         module, params = build(case)
         module.to(getattr(torch, case.x.dtype.name)).eval()
-        parameters = dict(weights.load(module, params).named_parameters())
+        return weights.load(module, params)
+
+    def results(case):
+        module = loaded(case)
+        parameters = dict(module.named_parameters())
         found = torch_results(case, parameters, lambda x, memory: call(module, x, memory, case))
         return found | back({name: found.pop(name) for name in parameters})
-    return Program(name, results)
+
+    def prepare(case):
+        module = loaded(case)
+        return torch_inference(case, lambda x, memory: call(module, x, memory, case))
+    return Program(name, results, prepare)
+
+
+def torch_tensors(arrays, requires_grad=False):
+    """Return a dict of tensors, copies of a dict of arrays."""
+    import torch
+    return {name: torch.tensor(array, requires_grad=requires_grad)
+            for name, array in arrays.items()}
+
+
+def torch_inference(case, call):
+    """Return a function of nothing: out = call(x, memory) in PyTorch's inference mode."""
+    import torch
+    sides = {name: torch.as_tensor(side) for name, side in case.sides().items()}  # no copies
+    return torch.inference_mode()(partial(call, sides["x"], sides.get("memory", sides["x"])))
 
 
 def torch_results(case, parameters, call):
     """Return out = call(x, memory) and the gradients of x, of memory and of the parameters."""
     import torch
-    sides = {name: torch.tensor(side, requires_grad=True) for name, side in case.sides().items()}
+    sides = torch_tensors(case.sides(), requires_grad=True)
     out = checked(call(sides["x"], sides.get("memory", sides["x"])), case)
     inputs = sides | parameters
     # What the program never uses has a gradient of zero, a difference like any other.
@@ -70,7 +107,18 @@ def torch_results(case, parameters, call):
 
 
 def keras_layer(name, build, call, back):
-    """Return the Program of a TensorFlow or Keras layer; arguments as those of ``torch_module``."""
+    """Return the Program of a TensorFlow or Keras layer; arguments as those of ``torch_module``.
+
+    It is prepared as a graph: traced once, and run without Python.
+    """
+    def prepare(case):
+        tf = frameworks.tensorflow()
+        layer = weights.load(*build(case))
+        sides = {name: tf.constant(side) for name, side in case.sides().items()}
+        run = tf.function(autograph=False)(lambda: call(
+            layer, sides["x"], sides.get("memory", sides["x"]), case))
+        return run.get_concrete_function()
+
     def results(case):
         tf = frameworks.tensorflow()
         layer = weights.load(*build(case))
@@ -83,7 +131,7 @@ def keras_layer(name, build, call, back):
                                   unconnected_gradients="zero")
         found = {"out": out} | dict(zip(sides, gradients, strict=False))
         return found | back(gradients[len(sides):])
-    return Program(name, results)
+    return Program(name, results, prepare)
 
 
 def checked(out, case):

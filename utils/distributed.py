@@ -20,6 +20,7 @@ from utils import program_file
 from utils.distributed_rank import LOST, moved
 
 PATIENCE = 120  # seconds in which all processes must have started
+PARALLEL = ("torch.distributed.", "torch.nn.parallel")
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 # torchrun, with a server of new processes that has imported what the program imports: p processes
 # would take p times as long, each by itself. (Else it asks the network for this machine's name.)
@@ -41,26 +42,30 @@ run.main()
 ENDED = re.compile(r"rank\s*: (\d+) .*\n\s*exitcode\s*: (-?\d+)")
 
 
-def launch(program, n_processes, *arguments, seconds=120):
+def launch(program, n_processes, *arguments, seconds=120, max_restarts=0):
     """Run ``program(*arguments)`` in so many processes at once; return what each returned, a list.
 
     ``program`` is a function; its source is copied, so a notebook's will do. Arguments and results
-    are tensors, numbers and texts, in tuples, lists or dicts. Raises RuntimeError with the first
-    rank that failed and the end of its traceback, TimeoutError after so many ``seconds`` with where
-    each rank stood; nothing is left running.
+    are tensors, numbers and texts, in tuples, lists or dicts. If a rank fails, all are ended and
+    started anew, with the same arguments, up to ``max_restarts`` times; how often it was tells
+    ``TORCHELASTIC_RESTART_COUNT`` in ``os.environ``. Raises RuntimeError with the first rank that
+    failed and the end of its traceback, TimeoutError after so many ``seconds``, restarts included,
+    with where each rank stood; nothing is left running.
     """
-    if not isinstance(n_processes, int) or n_processes < 1:
-        raise ValueError(f"n_processes must be 1 or more, got {n_processes!r}")
+    for name, number, least in (("n_processes", n_processes, 1), ("max_restarts", max_restarts, 0)):
+        if not isinstance(number, int) or number < least:
+            raise ValueError(f"{name} must be {least} or more, got {number!r}")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         folder = Path(folder)
         _write(folder, program, arguments, seconds)
-        status = _run(_command(folder, n_processes), folder, n_processes, seconds)
+        command = _command(folder, n_processes, max_restarts)
+        status = _run(command, folder, n_processes, seconds)
         print((folder / "out").read_text("utf-8", "replace"), end="")  # what the program printed
         files = [folder / f"{rank}.returned" for rank in range(n_processes)]
         if status is None:
             raise TimeoutError(_late(folder, n_processes, seconds))
         if status or not all(file.exists() for file in files):
-            raise RuntimeError(_failure(folder, n_processes))
+            raise RuntimeError(_failure(folder, n_processes, max_restarts))
         return [torch.load(file, weights_only=True) for file in files]
 
 
@@ -72,13 +77,15 @@ def _write(folder, program, arguments, seconds):
                folder / "arguments")
 
 
-def _command(folder, n_processes):
+def _command(folder, n_processes, max_restarts):
     """Return torchrun's command line: one machine, a meeting in a file, no host name looked up."""
     rank = Path(__file__).with_name("distributed_rank.py")
     modules = program_file.imports((folder / "program.py").read_text("utf-8"))
+    if any(module.startswith(PARALLEL) for module in modules):
+        modules.append("torch._dynamo")  # imported by them at first use: a second in each
     start = START.replace("MODULES", repr(["torch.distributed", *modules]))
     return [sys.executable, "-P", "-c", start, f"--nproc-per-node={n_processes}",
-            "--rdzv-backend=c10d", "--rdzv-conf=store_type=file",
+            f"--max-restarts={max_restarts}", "--rdzv-backend=c10d", "--rdzv-conf=store_type=file",
             f"--rdzv-endpoint={folder / 'torchrun'}", "--local-addr=127.0.0.1",
             f"--log-dir={folder / 'logs'}", "--run-path", "--start-method=forkserver", str(rank),
             str(folder)]
@@ -113,8 +120,9 @@ def _run(command, folder, n_processes, seconds):
             process.wait()
 
 
-def _failure(folder, size):
+def _failure(folder, size, restarts=0):
     """Return what went wrong first, in a sentence, and the end of its traceback."""
+    after = f", after {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     errors = []
     for rank in range(size):
         if (folder / f"{rank}.error").exists():
@@ -126,7 +134,7 @@ def _failure(folder, size):
     if ended and all(lost for lost, *_ in errors):
         rank, status = ended[0]
         how = f"was killed by signal {status[1:]}" if status[0] == "-" else f"exited, {status},"
-        return f"rank {rank} of {size} {how} before it had returned anything"
+        return f"rank {rank} of {size} {how} before it had returned anything{after}"
     if not errors:
         return "torchrun failed: " + "\n".join(log.splitlines()[-12:])
     lost, _, rank, (sentence, *tail) = min(errors)
@@ -134,7 +142,7 @@ def _failure(folder, size):
     gone = (f" (rank {', '.join(done)} had returned by then: does every rank take part in every "
             "exchange?)" if lost and done else "")
     what = "lost its connection to another" if lost else f"raised {sentence}"
-    return f"rank {rank} of {size} {what}{gone}\n" + "\n".join(tail)
+    return f"rank {rank} of {size} {what}{gone}{after}\n" + "\n".join(tail)
 
 
 def _late(folder, size, seconds):

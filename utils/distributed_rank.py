@@ -35,6 +35,9 @@ def moved(value, device):
 def main(folder):
     """Join the others, run the program, and store what it returns."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    meeting = folder / f"ranks{os.environ['TORCHELASTIC_RESTART_COUNT']}"  # a file of their own
+    for end in ("error", "returned"):  # of a life before
+        (folder / f"{rank}.{end}").unlink(missing_ok=True)
     told = torch.load(folder / "arguments", weights_only=True)
     with open(folder / f"{rank}.stands", "w") as where:  # a late rank says where it is
         faulthandler.dump_traceback_later(0.75 * told["seconds"], file=where)
@@ -44,7 +47,7 @@ def main(folder):
             if gpus:
                 torch.cuda.set_device(rank)
             dist.init_process_group(
-                "nccl" if gpus else "gloo", init_method=f"file://{folder}/ranks", rank=rank,
+                "nccl" if gpus else "gloo", init_method=f"file://{meeting}", rank=rank,
                 world_size=size, timeout=timedelta(seconds=told["seconds"] + 60))
             program = runpy.run_path(str(folder / "program.py"))["program"]
             arguments = moved(told["arguments"], f"cuda:{rank}" if gpus else "cpu")

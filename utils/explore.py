@@ -1,4 +1,4 @@
-"""Three figures to move: self-contained HTML, inline script, no other host, no widget state.
+"""Four figures to move: self-contained HTML, inline script, no other host, no widget state.
 
 Each figure is a fragment with its own style, script and data; it lives in a shadow root, so neither
 a page's styles nor a second figure can touch it. The same arguments give the same bytes.
@@ -16,6 +16,8 @@ from utils import checks, head_data, sizes
 TEMPLATES = Path(__file__).parent / "templates"
 # What still fits a telephone: cells of 24 pixels, as many colours as words.
 WIDEST, LONGEST = 16, 8
+# What can be chosen in the figure of costs.
+COST_WIDTHS, COST_HEADS = (128, 256, 512, 768, 1024, 2048, 4096, 8192), (1, 2, 4, 8, 16, 32)
 
 
 class Figure:
@@ -89,6 +91,20 @@ def head_browser(tokens, weights, keys=None, scores=None, start=(0, 0)):
     together, and what is too large to draw or to ship; TypeError for tokens that are no str.
     """
     return Figure("head_browser", head_data.packed(tokens, weights, keys, scores, start))
+
+
+def cost_crossing(d_model=512, n_heads=8, n=256):
+    """Return a figure with the share that tables have of operations and memory, over n words.
+
+    d_model, n_heads and n are what it starts with; n from 8 to 131072. The formulas are those of
+    ``utils.costs``. Raises ValueError for a start that the figure does not have.
+    """
+    for name, value, there in (("d_model", d_model, COST_WIDTHS), ("n_heads", n_heads, COST_HEADS)):
+        if value not in there:
+            raise ValueError(f"{name}={value} is not one of {', '.join(map(str, there))}")
+    if not 8 <= n <= 2**17:
+        raise ValueError(f"n={n} is not in 8 .. {2**17}")
+    return Figure("cost_crossing", {"d_model": d_model, "n_heads": n_heads, "n": n})
 
 
 def _arrays(q, k, v):

@@ -29,15 +29,15 @@ DTYPES = ("float64", "float32")
 class Case(NamedTuple):
     """What programs are given: x (b, i, e), memory (b, j, e), a weight set, keep (b, 1, i, j).
 
-    In self-attention ``memory`` is x, the same object. Gradients are those of
-    sum(out * ``cotangent``), (b, i, e).
+    In self-attention ``memory`` is x, the same object; without a mask ``keep`` is None. Gradients
+    are those of sum(out * ``cotangent``), (b, i, e).
     """
 
     x: np.ndarray
     memory: np.ndarray
     weights: dict
     n_heads: int
-    keep: np.ndarray
+    keep: np.ndarray | None
     cotangent: np.ndarray
 
     def sides(self):

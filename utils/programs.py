@@ -17,12 +17,14 @@ def ten():
             adapters.torch_function("per head", per_head),
             adapters.torch_function("view", view),
             einsum(),
-            adapters.numpy_function("packed", packed),
+            adapters.numpy_function("packed", packed, weights.to_gpt2),
             folded(), sequence_first(), sdpa(), torch_mha(), keras_mha()]
 
 
 def loops(x, memory, W, n_heads, keep):
     """Return out, number by number: (b, i, e), (b, j, e), a weight set, keep (b, 1, i, j)."""
+    if keep is None:
+        keep = np.ones((len(x), 1, x.shape[1], memory.shape[1]), dtype=bool)
     q, k, v = (linear(side, W[f"W_{n}"], W[f"b_{n}"])
                for side, n in ((x, "q"), (memory, "k"), (memory, "v")))
     d = q.shape[-1] // n_heads
@@ -77,26 +79,28 @@ def einsum():
         return module, weights.to_linear(case.weights, names)
 
     def call(module, x, memory, case):
-        return module(x, memory, memory, masks.to_drop(case.keep))[0]
+        drop = None if case.keep is None else masks.to_drop(case.keep)
+        return module(x, memory, memory, drop)[0]
 
     return adapters.torch_module("einsum", build, call,
                                  lambda params: weights.from_linear(params, names))
 
 
-def packed(x, memory, W, n_heads, keep):
+def packed(x, memory, params, n_heads, keep):
     """Return out by ``numpy_attention.mha``, which knows only self-attention.
 
-    Cross-attention is self-attention over x and memory in a row, where x may see only the memory.
+    ``params`` is its (c_attn, c_proj), from ``weights.to_gpt2``. Cross-attention is self-attention
+    over x and memory in a row, where x may see only the memory.
     """
-    c_attn, c_proj = weights.to_gpt2(W)
+    keep = None if keep is None else keep[:, 0]
     if memory is x:
-        return numpy_attention.mha(x, c_attn, c_proj, n_heads, keep[:, 0])
+        return numpy_attention.mha(x, *params, n_heads, keep)
     batch, n_q, _ = x.shape
     n = n_q + memory.shape[1]
     both = np.broadcast_to(np.eye(n, dtype=bool), (batch, n, n)).copy()
     both[:, :n_q, :n_q] = False
-    both[:, :n_q, n_q:] = keep[:, 0]
-    out = numpy_attention.mha(np.concatenate([x, memory], axis=1), c_attn, c_proj, n_heads, both)
+    both[:, :n_q, n_q:] = True if keep is None else keep
+    out = numpy_attention.mha(np.concatenate([x, memory], axis=1), *params, n_heads, both)
     return out[:, :n_q]
 
 
@@ -109,7 +113,8 @@ def folded():
         return layer, weights.to_dense(case.weights)
 
     def call(layer, x, memory, case):
-        return layer(x, memory, memory, masks.to_valid_lens(case.keep, len(case.x)))
+        lens = None if case.keep is None else masks.to_valid_lens(case.keep, len(case.x))
+        return layer(x, memory, memory, lens)
 
     return adapters.keras_layer("folded (TensorFlow)", build, call, weights.from_dense)
 
@@ -125,7 +130,7 @@ def sequence_first():
 
     def call(module, x, memory, case):
         query, key = x.transpose(0, 1), memory.transpose(0, 1)
-        mask = masks.to_sequence_first(case.keep)
+        mask = None if case.keep is None else masks.to_sequence_first(case.keep)
         return module(query=query, key=key, value=key, mask=mask).transpose(0, 1)
 
     return adapters.torch_module("sequence first", build, call,
@@ -153,7 +158,7 @@ def torch_mha():
         return module, weights.to_in_proj(case.weights)
 
     def call(module, x, memory, case):
-        drop = masks.to_torch_mha(case.keep, case.n_heads)
+        drop = None if case.keep is None else masks.to_torch_mha(case.keep, case.n_heads)
         return module(x, memory, memory, attn_mask=drop, need_weights=False)[0]
 
     return adapters.torch_module("nn.MultiheadAttention", build, call, weights.from_in_proj)
@@ -173,7 +178,7 @@ def keras_mha():
         return layer, weights.to_keras(case.weights, case.n_heads)
 
     def call(layer, x, memory, case):
-        mask = masks.to_keras(case.keep, *case.x.shape[:2])
+        mask = None if case.keep is None else masks.to_keras(case.keep, *case.x.shape[:2])
         return layer(x, memory, attention_mask=mask)
 
     return adapters.keras_layer("Keras", build, call, weights.from_keras)

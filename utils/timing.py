@@ -1,6 +1,5 @@
 """Time and memory, measured so that programs can be compared with each other."""
 
-import math
 import os
 import random
 import subprocess
@@ -22,23 +21,35 @@ sys.exit(done.returncode)
 def interleaved(programs, repeats=15, pause=0.0):
     """Return the least seconds each program took, {name: float}, for {name: callable}.
 
+    They take turns as in ``turns``, whose arguments these are; of the repeats the minimum is the
+    one disturbed least.
+    """
+    return {name: min(seconds) for name, seconds in turns(programs, repeats, pause).items()}
+
+
+def turns(programs, repeats=15, pause=0.0):
+    """Return the seconds of each run of each program, {name: list of float}, for {name: callable}.
+
     The programs take turns, so what slows the machine down slows them all, in an order drawn anew
-    each time, for what ran before leaves its traces in caches and memory; of the repeats the
-    minimum is the one disturbed least. One turn before the first is not counted. ``pause``:
-    seconds before each run, for the idle threads of another framework to stop spinning.
+    each time, for what ran before leaves its traces in caches and memory. One turn before the
+    first is not counted. ``pause``: seconds before each run, for the idle threads of another
+    framework to stop spinning. They fall asleep meanwhile, and to wake them up takes up to 10 ms:
+    a program shorter than the pause runs once more, before the run that counts.
     """
     order, shuffle = list(programs), random.Random(0).shuffle
-    least = dict.fromkeys(programs, math.inf)
+    taken, last = {name: [] for name in programs}, {}
     for turn in range(repeats + 1):
         shuffle(order)
         for name in order:
             time.sleep(pause)
+            if last.get(name, pause) < pause:
+                programs[name]()
             start = time.perf_counter()
             programs[name]()
-            seconds = time.perf_counter() - start
+            last[name] = time.perf_counter() - start
             if turn > 0:
-                least[name] = min(least[name], seconds)
-    return least
+                taken[name].append(last[name])
+    return taken
 
 
 def ratios(seconds, base=None):
