@@ -24,6 +24,7 @@ from utils.diagnosis import Switch
 from utils.faulty import Band, Hiding
 from utils.kernel_switches import Options
 from utils.layer_cases import Form
+from utils.weights import to_gpt2
 
 ALIAS = F.dropout
 
@@ -114,7 +115,8 @@ def test_the_courses_layers_are_healthy(name):
         full = (len(x), 1, x.shape[1], memory.shape[1])
         keep = np.broadcast_to(True if keep is None else keep, full).copy()
         keep = torch.as_tensor(keep) if isinstance(x, torch.Tensor) else keep
-        return program(x, memory, weights, n_heads, keep)
+        params = to_gpt2(weights) if name == "packed" else weights
+        return program(x, memory, params, n_heads, keep)
     framework = "numpy" if name in ("packed", "loops") else "torch"
     report = doctor.examine(layer, "layer", masks="padding", framework=framework)
     assert report.verdict in ("healthy", "note")
