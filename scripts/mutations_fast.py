@@ -98,13 +98,6 @@ MUTATIONS = {
         ("x.reshape(*x.shape[:2], n_heads, d_head).swapaxes(1, 2)",
          "x.reshape(x.shape[0], n_heads, x.shape[1], d_head)"),
     ],
-    "costs._Traffic.__torch_dispatch__": [
-        ("func._schema.is_mutable or not _views(outputs, inputs)", "True"),
-        ("func._schema.is_mutable or ", ""),
-        ("inputs + outputs", "inputs"),
-        ("inputs + outputs", "outputs"),
-    ],
-    "costs._size": [("if stride]", "]"), ("x.element_size()", "4")],
     "costs.crossing": [
         ("/ seconds[:, None]", ""),
         ("max(a, 0) / b", "b / max(a, 1e-30)"),

@@ -218,9 +218,9 @@ MUTATIONS = {
         ("keep)[1]", "keep.flip(0))[1]"),
     ],
     "head_scores.bits_at": [
-        ("/ math.log(2)", ""),
+        ("_costs(", "2 * _costs("),
         ("tokens.split(64)", "tokens[:64].split(64)"),
-        ("part[:, 1:]", "part[:, :-1]"),
+        ("part[:, :-1]", "part[:, 1:]"),
     ],
     "head_scores.bits_without_each": [
         ("values[layer, head]", "values[layer, 0]"),
