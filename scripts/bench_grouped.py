@@ -52,13 +52,16 @@ def layer_calls(sizes):
 
 
 def decoding_calls(sizes):
-    """Return {name: callable} that read one more token after those cached, and keep it."""
+    """Return {name: callable} that read one more token after those cached, and keep it.
+
+    There is room for as many as ``measure`` calls: in each turn, the uncounted one too, twice.
+    """
     import torch
 
     from utils.cache import Cache, CausalAttention
     from utils.grouped import GroupedAttention
     from utils.preallocated import PreallocatedCache
-    d_model, room = sizes["heads"] * sizes["d"], sizes["cached"] + sizes["repeats"] + 8
+    d_model, room = sizes["heads"] * sizes["d"], sizes["cached"] + 2 * sizes["repeats"] + 8
     layers = {"": GroupedAttention(d_model, sizes["heads"], sizes["kv_heads"]),
               ", full heads": CausalAttention(d_model, sizes["heads"])}
     token, calls = torch.randn(1, 1, d_model), {}

@@ -380,10 +380,10 @@ MUTATIONS = {
     ],
     "faulty_decoding.decode": [
         ("first, end = end == 0", "first, end = True"),
-        ("open_ else band", "open_ else Band(None, 0)"),
-        ("(masked ==", "(masked !="), ("corner=hung", 'corner="top_left"'),
+        ("Band() if open_", "Band(None, 0) if open_"),
+        ('masked == ("after', 'masked != ("after'), ("corner=hung", 'corner="top_left"'),
         ("chunk > 1", "chunk > 2"),
-        ("CACHES[cache]", 'CACHES["append"]'), ("else band, **kernel)", "else band)"),
+        ("CACHES[cache]", 'CACHES["append"]'), ("shift), **kernel)", "shift))"),
     ],
     "faulty_layer.layer": [
         ("_normalised(x, norm), _norm", "x, _norm"),

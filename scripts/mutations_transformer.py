@@ -86,7 +86,7 @@ MUTATIONS = {
         ("(Cache() if cache is None else cache)", "Cache()"),
         ("k, v, where = cache", "_, v, where = cache"),
         ("visible(positions, where, self.window)", "visible(positions, where)"),
-        ("not plain and keep.all()", "not plain and keep.any()"),
+        ("x.shape[1] == 1 and keep.all()", "x.shape[1] == 1 and keep.any()"),
         ("causal=plain", "causal=False"),
     ],
     "cache.CausalAttention.heads_at": [

@@ -2,16 +2,18 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import parallelize_module
 
 from utils.exchanges import Exchanges
-from utils.ring import ring_attention
+from utils.ring import Hop, ring_attention
 from utils.tensor_parallel import SeparateAttention, plan
 from utils.transformer import EncoderLayer
 
@@ -39,6 +41,15 @@ def listening():
             for line in Path("/proc/net", table).read_text().splitlines()[1:]]
     return [row[1].partition(":")[0] for row in rows
             if row[3] == "0A" and f"socket:[{row[9]}]" in ours]
+
+
+def what_is_imported_late():
+    """Return the modules that exchanges, counted and gone back through, import."""
+    before, x = set(sys.modules), torch.ones(3, requires_grad=True)
+    with Exchanges():
+        y = torch.distributed.nn.functional.all_reduce(2 * x)
+        y.sum().backward()
+    return sorted(set(sys.modules) - before)
 
 
 def here(folder):
@@ -99,9 +110,10 @@ def block(x, keep, params, cotangent, joined):
 
 
 def ring(q, k, v, places, cotangent):
-    """Return this rank's context and gradients, and the counts."""
+    """Return this rank's context and gradients, and the counts; k and v stand head by word."""
     rank = dist.get_rank()
-    q, k, v = (side[rank].clone().requires_grad_() for side in (q, k, v))
+    q, k, v = (side[rank].transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
+               for side in (q, k, v))
     out, *forward = counted(lambda: ring_attention(q, k, v, places))
     _, *backward = counted(lambda: (out * cotangent[rank]).sum().backward())
     return {"out": out, "grads": [q.grad, k.grad, v.grad], "forward": forward,
@@ -114,14 +126,30 @@ def kinds():
     rank, many = dist.get_rank(), [torch.zeros(3, dtype=torch.float32) for _ in range(p)]
     calls = {"all_reduce": lambda: dist.all_reduce(x), "all_gather": lambda: dist.all_gather(
         many, x), "broadcast": lambda: dist.broadcast(x, 0), "send": lambda: dist.send(x, 1)
-        if rank == 0 else dist.recv(x, 0) if rank == 1 else None, "": dist.barrier}
+        if rank == 0 else dist.recv(x, 0) if rank == 1 else None, "": dist.barrier,
+        "reduce": lambda: dist.reduce(x, 0), "reduce_scatter": lambda: dist.reduce_scatter(x, many),
+        "gather": lambda: dist.gather(x, many if rank == 0 else None),
+        "scatter": lambda: dist.scatter(x, many if rank == 0 else None)}
     return {kind: counted(call)[1:] for kind, call in calls.items()}
 
 
-def everything(blocks, rings):
-    """Return the answers of all cases: blocks and rings, dicts of arguments by name."""
+def bent(a):
+    """Return the gradient, with respect to a, of half the squares of the gradient of a hop.
+
+    The rank before hands over its a³, and the rank after squares half of what has come. So the
+    gradient is 3 a⁵, and half of its square has the gradient 45 a⁹.
+    """
+    a = a[dist.get_rank()].clone().requires_grad_()
+    there, _ = Hop.apply(1, a**3, a)
+    grad, = torch.autograd.grad((there**2).sum() / 2, a, create_graph=True)
+    return grad, torch.autograd.grad((grad**2).sum() / 2, a)[0]
+
+
+def everything(blocks, rings, a):
+    """Return the answers of all cases: blocks and rings, dicts of arguments by name, and a."""
     return {"blocks": {name: block(*case) for name, case in blocks.items()},
-            "rings": {name: ring(*case) for name, case in rings.items()}, "kinds": kinds()}
+            "rings": {name: ring(*case) for name, case in rings.items()}, "kinds": kinds(),
+            "bent": bent(a)}
 
 
 def third_life(folder):

@@ -16,5 +16,6 @@ CALLS = {
 # Into the model and the optimiser, which is what they are for.
 WRITES = {"data_parallel.take_step", "sharded_checkpoint.load"}
 NOTHING_TO_MODIFY = {  # but a folder
-    "data_parallel.place", "sharded_checkpoint.newest", "sharded_checkpoint.save",
+    "data_parallel.place", "data_parallel.together", "sharded_checkpoint.newest",
+    "sharded_checkpoint.save",
 }

@@ -21,7 +21,7 @@ from scripts import (
     bench_sweep,
     bench_tables,
 )
-from utils import checks, measured, reference
+from utils import checks, measured, reference, timing
 from utils.allocations import Allocations
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="peak memory is read from Unix")
@@ -371,6 +371,16 @@ def test_what_is_timed_together_computes_the_same(what):
     for one, other in pairs:
         assert checks.difference(outs[one], outs[other]) < 1e-5, other
         assert outs[one].abs().max() > 0.01
+
+
+def test_a_cache_has_room_for_every_turn():
+    sizes = bench_grouped.QUICK | {"repeats": 12}
+    calls = bench_grouped.decoding_calls(sizes)
+    with torch.no_grad():
+        seconds = timing.turns(calls, sizes["repeats"], pause=0.01)  # each runs twice in a turn
+        for name, call in calls.items():
+            assert len(seconds[name]) == 12
+            call()  # for its memory
 
 
 def test_a_prompt_is_causal_and_a_window_ends():

@@ -210,6 +210,11 @@ def test_no_more_memory_than_two_rows_a_word():
     assert held == 2 * 2 * 7 * 12 * 8
 
 
+def test_a_window_asks_no_number_so_shapes_alone_will_do():
+    layer = CausalAttention(24, 6, window=3).to("meta")
+    assert layer(torch.empty(2, 7, 24, device="meta")).shape == (2, 7, 24)
+
+
 def test_with_a_window_the_cache_stops_growing():
     layer, cache, lengths = layer_of(CausalAttention, 12, 3, window=4), Cache(4), []
     for chunk in [3, 3, 1, 1, 5, 1]:

@@ -127,6 +127,14 @@ def test_boolean_leaves_tensors_and_arrays_alone():
     assert checks.boolean([[True, False]]).tolist() == [[True, False]]
 
 
+def test_a_subclass_of_a_tensor_gets_a_mask_of_its_framework():
+    class Mine(torch.Tensor):
+        pass
+
+    q, k = torch.ones(2, 4).as_subclass(Mine), torch.ones(3, 4)
+    assert isinstance(checks.keep(np.ones((2, 3), bool), q, k), torch.Tensor)
+
+
 def test_boolean_copies_what_pytorch_would_not_take():
     frozen = masks.causal(3)
     frozen.setflags(write=False)

@@ -198,9 +198,29 @@ def test_the_number_of_restarts_is_checked(max_restarts):
 
 def test_a_result_that_is_no_plain_value_is_refused(tmp_path):
     from utils import distributed_rank
-    with pytest.raises(TypeError, match="a program returns tensors, numbers and texts"):
-        distributed_rank._keep({"a": Path("x")}, tmp_path / "0.returned")
+    with pytest.raises(TypeError, match="a program takes and returns tensors, numbers and "):
+        distributed_rank.stored({"a": Path("x")}, tmp_path / "0.returned")
     assert not (tmp_path / "0.returned").exists()
+
+
+def test_an_argument_that_is_no_plain_value_is_refused_before_anything_starts(tmp_path):
+    with pytest.raises(TypeError, match="a program takes and returns tensors, numbers and texts"):
+        launch(programs.summed, 2, torch.ones(2, 3), Path("x"))
+
+
+def test_where_a_late_rank_stood_is_where_the_program_stood_not_what_helps_it(tmp_path):
+    (tmp_path / "0.stands").write_text(
+        'Timeout (0:00:01)!\nThread 0x01 (most recent call first):\n'
+        '  File "/p/program.py", line 2 in before\n\n'
+        'Timeout (0:00:01)!\nThread 0x02 (most recent call first):\n'
+        '  File "/p/threading.py", line 331 in wait\n\nThread 0x01 (most recent call first):\n'
+        '  File "/p/torch/distributed.py", line 9 in wait\n'
+        '  File "/p/program.py", line 6 in mine\n')
+    (tmp_path / "1.stands").touch()
+    (tmp_path / "2.returned").touch()
+    assert distributed._late(tmp_path, 4, 8) == (
+        "not done after 8 seconds: rank 0 stood in mine, line 6 of program.py; rank 1 had just "
+        "begun; rank 2 had returned; rank 3 had not begun")
 
 
 def test_tensors_are_moved_wherever_they_stand_and_leave_their_history():
@@ -218,8 +238,13 @@ def test_tensors_are_moved_wherever_they_stand_and_leave_their_history():
 def test_the_command_is_torchrun_s_with_an_address_of_this_machine(tmp_path):
     (tmp_path / "program.py").write_text("import math as m\n")
     command = distributed._command(tmp_path, 3, 2)
-    assert "['torch.distributed', 'math']" in command[3]
+    assert "['torch.distributed', 'math', 'torch._dynamo']" in command[3]
     assert "--max-restarts=2" in command
     assert command[0] == sys.executable
     assert "--local-addr=127.0.0.1" in command
     assert not any("port" in part or "://" in part for part in command[4:])
+
+
+def test_no_process_imports_late_what_all_of_them_need():
+    for late in launch(programs.what_is_imported_late, 2):
+        assert not [name for name in late if name.startswith("torch")]

@@ -295,6 +295,22 @@ def test_pooled_heads_are_the_means_of_neighbours():
     assert old.W_qkv.weight.shape == (72, 24)  # the old model is as it was
 
 
+def test_the_weights_of_a_float64_model_are_kept_to_the_last_bit():
+    old = model_of().double()
+    torch.set_default_dtype(torch.float32)  # the fixture sets it back
+    new = regrouped(old, 3, lambda heads: heads[:, 0])
+    q, k, v = old.blocks[0].attention.W_qkv.weight.view(3, 6, 4, 24)
+    got = new.blocks[0].attention.W_qkv.weight
+    assert torch.equal(got[:24], q.flatten(0, 1))
+    assert torch.equal(got[24:36], k[::2].flatten(0, 1))
+    assert torch.equal(got[36:], v[::2].flatten(0, 1))
+
+
+def test_no_text_and_one_query_give_nothing():
+    q, k, v = random(0, 6, 1, 4), random(0, 3, 5, 4), random(0, 3, 5, 7)
+    assert grouped_attention(q, k, v).shape == (0, 6, 1, 7)
+
+
 def test_a_converted_model_writes_through_its_cache():
     found = regrouped(model_of(), 3, lambda heads: heads.mean(dim=1))
     caches = found.caches()

@@ -15,6 +15,7 @@ from utils.transformer import EncoderLayer
 from utils.weights import from_linear
 
 DTYPES = {"float64": 1e-12, "float32": 1e-5}
+A = torch.tensor([[0.5, -1.2], [0.9, 1.1], [-0.7, 0.3], [1.3, 0.2]], dtype=torch.float64)
 N, BATCH = 12, 2
 LENGTHS = [12, 9]
 NAMES = ("W_q", "W_k", "W_v", "W_o")
@@ -78,7 +79,7 @@ def answers(request, case, sides):
             places[places >= torch.tensor(LENGTHS)[:, None]] = -1
             rings[f"{dtype} {name}"] = (*(dealt(side.to(kind), order) for side in qkv), places,
                                         dealt(up.to(kind), order))
-    return p, launch(programs.everything, p, blocks, rings)
+    return p, launch(programs.everything, p, blocks, rings, A[:p])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -124,13 +125,20 @@ def test_a_ring_sends_its_keys_and_values_p_minus_1_times_each_way(answers):
             assert got["backward"] == got["forward"]
 
 
+def test_a_hop_has_a_second_derivative(answers):
+    for a, rank in zip(A, answers[1], strict=False):
+        assert difference(rank["bent"][0], 3 * a**5) <= 1e-12
+        assert difference(rank["bent"][1], 45 * a**9) <= 1e-12
+
+
 def test_exchanges_of_each_kind_are_counted_once_with_what_was_handed_over(answers):
     p, ranks = answers
     for number, rank in enumerate(ranks):
         for kind, (calls, size) in rank["kinds"].items():
             counts = kind and (kind != "send" or number == 0)
+            given = {"reduce_scatter": p, "scatter": p * (number == 0)}.get(kind, 1)  # times three
             assert calls == ({kind: 1} if counts else {})
-            assert size == ({kind: 12} if counts else {})
+            assert size == ({kind: 12 * given} if counts else {})
 
 
 def test_exchanges_counts_calls_and_bytes_apart():
@@ -150,7 +158,8 @@ def test_operations_are_known_by_their_names():
     names = {"allreduce_": "all_reduce", "all_reduce_": "all_reduce", "_allgather_base_":
              "all_gather", "all_gather_into_tensor": "all_gather", "send": "send", "recv_": "",
              "reduce_scatter_tensor": "reduce_scatter", "barrier": "", "wait_tensor": "",
-             "alltoall_base_": "all_to_all", "broadcast_": "broadcast"}
+             "alltoall_base_": "all_to_all", "broadcast_": "broadcast", "reduce_": "reduce",
+             "gather_": "gather", "scatter_": "scatter"}
     assert {name: kind_of(name) for name in names} == names
 
 

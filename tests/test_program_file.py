@@ -11,12 +11,15 @@ from utils import program_file
 
 CELLS = ['''
 import math
+import textwrap
+import numpy as np
 import torch.nn.functional as F
 from fractions import Fraction
 from math import sqrt as root
 
 SIZES, NAME = (3, [4, None]), "wide"
 words = object()
+FAR, HALF = (float("inf"), [-float("inf"), float("nan")]), np.float64(0.5)
 ''', '''
 def mark(function):
     return function
@@ -32,6 +35,12 @@ class Static:
     @staticmethod
     def twice(n):
         return 2 * n
+
+class TextWrapper:
+    shorten = staticmethod(textwrap.shorten)
+
+    def of_the_notebook(self):
+        return self.shorten("one two", 5)
 ''', '''
 def helper(n):
     return n + SIZES[0]
@@ -54,6 +63,12 @@ def odd(n):
 
 def with_an_object():
     return words
+
+def far():
+    return FAR
+
+def with_a_number_of_numpy():
+    return HALF
 
 def with_a_missing_name():
     return unheard_of
@@ -101,6 +116,14 @@ def test_functions_that_call_each_other_both_go_along(notebook, tmp_path):
 def test_what_cannot_be_written_down_is_named(notebook):
     with pytest.raises(TypeError, match="the program uses words, a object, and it will not be "):
         program_file.written(notebook.with_an_object)
+    with pytest.raises(TypeError, match="the program uses HALF, a float64, and it will not be "):
+        program_file.written(notebook.with_a_number_of_numpy)
+
+
+def test_infinity_and_what_is_no_number_go_along(notebook, tmp_path):
+    plus, (minus, nan) = rerun(program_file.written(notebook.far), tmp_path / "program.py")()
+    assert (plus, minus) == (float("inf"), -float("inf"))
+    assert nan != nan
 
 
 def test_a_name_that_nobody_has_defined_is_left_to_the_run(notebook, tmp_path):
@@ -111,7 +134,8 @@ def test_a_name_that_nobody_has_defined_is_left_to_the_run(notebook, tmp_path):
 
 def test_what_stands_in_a_module_is_imported_from_there():
     assert program_file.written(linecache.getline) == (
-        "from linecache import getline as getline\nprogram = getline\n")
+        "from math import inf, nan\nfrom linecache import getline as getline\n"
+        "program = getline\n")
 
 
 @pytest.mark.parametrize("make", [lambda notebook: notebook.squared, lambda notebook: 3,
@@ -129,6 +153,10 @@ def test_the_definition_of_a_class_and_of_a_decorated_function_is_found_whole(no
         "@mark\ndef program(x, words=None):")
     assert "10" in program_file.definition(notebook.helper)
     assert program_file.definition(notebook.Static).endswith("return 2 * n")
+
+
+def test_a_class_is_the_notebook_s_even_where_a_method_and_the_name_are_another_module_s(notebook):
+    assert program_file.definition(notebook.TextWrapper).endswith('self.shorten("one two", 5)')
 
 
 def test_a_class_without_functions_has_no_source(notebook):

@@ -100,6 +100,10 @@ def test_a_run_killed_while_it_saves_ends_as_if_nobody_had_died(texts, by_two, t
     assert len(list((tmp_path / "pids").iterdir())) == 4  # two lives of two
 
 
+def test_who_has_saved_finds_it_on_every_rank(texts, tmp_path):
+    assert launch(programs.found, 2, texts, str(tmp_path)) == [str(tmp_path / "step-3")] * 2
+
+
 def test_a_checkpoint_that_was_cut_off_is_not_taken(texts, tmp_path):
     save(*trained(texts, stop=2), 2, tmp_path)
     shutil.copytree(tmp_path / "step-2", tmp_path / "unfinished-4")

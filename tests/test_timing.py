@@ -84,6 +84,7 @@ def test_peak_memory_sees_what_was_freed_again_and_not_what_the_parent_holds():
     idle = timing.peak_memory("print('no number')")
     used = timing.peak_memory("x = bytearray(b'x') * (200 << 20); del x")
     assert 1 < idle < 100
+    assert abs(timing.peak_memory("print(9, end='')") - idle) < 10
     assert 190 < used - idle < 220
     assert len(held) == 300 << 20
 

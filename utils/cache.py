@@ -107,7 +107,7 @@ class CausalAttention(MultiHeadAttention):
         if cache is not None:
             k, v, where = cache.extend(k, v, positions)  # (b, h, j, d)
         keep = None if plain else visible(positions, where, self.window)
-        if not plain and keep.all():  # one word after all others
+        if not plain and x.shape[1] == 1 and keep.all():  # one word after all others
             keep = None
         context = self.attend(q, k, v, keep, causal=plain)
         return self.W_o(merge_heads(context))

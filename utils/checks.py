@@ -98,10 +98,10 @@ def _fitting(keep, scores, like, name="keep", sense="True = may attend"):
     _broadcasts(tuple(keep.shape), scores, name)
     while len(keep.shape) < 2:
         keep = keep[None]  # SDPA takes no fewer than (i, j)
-    framework = type(like).__module__.partition(".")[0]
-    if framework == "torch":
+    homes = {kind.__module__.partition(".")[0] for kind in type(like).__mro__}  # subclasses, too
+    if "torch" in homes:
         return sys.modules["torch"].as_tensor(keep, device=like.device)
-    if framework == "tensorflow":
+    if "tensorflow" in homes:
         return sys.modules["tensorflow"].convert_to_tensor(keep)
     return to_numpy(keep)
 

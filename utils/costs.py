@@ -28,7 +28,7 @@ def flops(n, d_model):
 
 
 def held(n, d_model, n_heads):
-    """Return how many numbers the program holds at its peak, {"rows": …, "tables": …}.
+    """Return the numbers held at the peak, {"rows": …, "tables": …}, with two heads or more.
 
     Rows are q, k, v, the context, its merged copy and the output; tables the scores and the weights
     of every head. x and the matrices, which were there before, do not count.
@@ -76,7 +76,8 @@ class _Traffic(TorchDispatchMode):
 def moved(program):
     """Return the bytes that ``program()`` moves, an integer; of tensors on "meta", it would move.
 
-    Each operation of PyTorch reads its inputs and writes its outputs, once; a view moves nothing.
+    Each operation of PyTorch reads its inputs and writes its outputs, once; a view moves nothing,
+    and what is written into counts as read, too.
     What an operation moves inside itself, and what a cache saves, is not seen.
     """
     with _Traffic() as seen:

@@ -18,6 +18,12 @@ def place():
     return dist.get_rank(), dist.get_world_size()
 
 
+def together():
+    """Wait until every rank is here; a single process goes on at once."""
+    if place()[1] > 1:
+        dist.barrier()
+
+
 def lines_of(step, texts, batch=8):
     """Return the lines that are learned from in a step, integers (n, m) -> (batch, m).
 

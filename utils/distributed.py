@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 
 from utils import program_file
-from utils.distributed_rank import LOST, moved
+from utils.distributed_rank import LOST, moved, stored
 
 PATIENCE = 120  # seconds in which all processes must have started
-PARALLEL = ("torch.distributed.", "torch.nn.parallel")
+LATE = ("torch._dynamo",)  # what PyTorch imports at need, a second in each that lacks it
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 # torchrun, with a server of new processes that has imported what the program imports: p processes
 # would take p times as long, each by itself. (Else it asks the network for this machine's name.)
@@ -73,17 +73,15 @@ def _write(folder, program, arguments, seconds):
     """Write the program and its arguments where ``utils.distributed_rank`` looks for them."""
     (folder / "program.py").write_text(program_file.written(program), "utf-8")
     dtype = str(torch.get_default_dtype()).removeprefix("torch.")
-    torch.save({"arguments": moved(arguments, "cpu"), "dtype": dtype, "seconds": seconds},
-               folder / "arguments")
+    stored({"arguments": moved(arguments, "cpu"), "dtype": dtype, "seconds": seconds},
+           folder / "arguments")
 
 
 def _command(folder, n_processes, max_restarts):
     """Return torchrun's command line: one machine, a meeting in a file, no host name looked up."""
     rank = Path(__file__).with_name("distributed_rank.py")
     modules = program_file.imports((folder / "program.py").read_text("utf-8"))
-    if any(module.startswith(PARALLEL) for module in modules):
-        modules.append("torch._dynamo")  # imported by them at first use: a second in each
-    start = START.replace("MODULES", repr(["torch.distributed", *modules]))
+    start = START.replace("MODULES", repr(["torch.distributed", *modules, *LATE]))
     return [sys.executable, "-P", "-c", start, f"--nproc-per-node={n_processes}",
             f"--max-restarts={max_restarts}", "--rdzv-backend=c10d", "--rdzv-conf=store_type=file",
             f"--rdzv-endpoint={folder / 'torchrun'}", "--local-addr=127.0.0.1",
@@ -151,12 +149,14 @@ def _late(folder, size, seconds):
     for rank in range(size):
         where = folder / f"{rank}.stands"
         trace = where.read_text("utf-8") if where.exists() else ""
+        trace = trace.rpartition("Thread 0x")[2]  # the program's own comes last
         steps = re.findall(r'File "(.*)", line (\d+) in (\S+)', trace)
         own = [step for step in steps if not re.search(
             r"distributed_rank\.py|runpy|multiprocessing|[/\\]torch[/\\]", step[0])]
         if (folder / f"{rank}.returned").exists():
             stands.append(f"rank {rank} had returned")
         else:
+            begun = "just" if where.exists() else "not"
             stands.append(f"rank {rank} stood in {own[0][2]}, line {own[0][1]} of "
-                          f"{Path(own[0][0]).name}" if own else f"rank {rank} had not begun")
+                          f"{Path(own[0][0]).name}" if own else f"rank {rank} had {begun} begun")
     return f"not done after {seconds:g} seconds: {'; '.join(stands)}"

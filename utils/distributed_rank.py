@@ -40,7 +40,7 @@ def main(folder):
         (folder / f"{rank}.{end}").unlink(missing_ok=True)
     told = torch.load(folder / "arguments", weights_only=True)
     with open(folder / f"{rank}.stands", "w") as where:  # a late rank says where it is
-        faulthandler.dump_traceback_later(0.75 * told["seconds"], file=where)
+        faulthandler.dump_traceback_later(told["seconds"] / 4, repeat=True, file=where)
         try:
             torch.set_default_dtype(getattr(torch, told["dtype"]))
             gpus = torch.cuda.device_count() >= size
@@ -52,7 +52,7 @@ def main(folder):
             program = runpy.run_path(str(folder / "program.py"))["program"]
             arguments = moved(told["arguments"], f"cuda:{rank}" if gpus else "cpu")
             returned = moved(program(*arguments), "cpu")
-            _keep(returned, folder / f"{rank}.returned")
+            stored(returned, folder / f"{rank}.returned")
             dist.destroy_process_group()
         except BaseException as error:
             _say(error, folder / f"{rank}.error")
@@ -61,14 +61,14 @@ def main(folder):
             faulthandler.cancel_dump_traceback_later()
 
 
-def _keep(returned, path):
-    """Write what a program returned. Raises TypeError for what cannot be read back."""
-    torch.save(returned, path.with_suffix(".part"))
+def stored(values, path):
+    """Write what a program takes or returns. Raises TypeError for what cannot be read back."""
+    torch.save(values, path.with_suffix(".part"))
     try:
         torch.load(path.with_suffix(".part"), weights_only=True)
     except Exception as error:
-        raise TypeError("a program returns tensors, numbers and texts, in tuples, lists or dicts"
-                        ) from error
+        raise TypeError("a program takes and returns tensors, numbers and texts, in tuples, lists "
+                        "or dicts") from error
     path.with_suffix(".part").rename(path)
 
 

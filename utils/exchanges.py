@@ -2,12 +2,13 @@
 
 from collections import Counter
 
-import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send")
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send", "reduce",
+         "gather", "scatter")  # "reduce" after "reduce_scatter"
 
-INTO = KINDS[1:4]  # c10d's own take the tensors to write into first
+INTO = (*KINDS[1:4], "gather", "scatter")  # c10d's own take the tensors to write into first
 
 
 class Exchanges(TorchDispatchMode):
@@ -15,7 +16,7 @@ class Exchanges(TorchDispatchMode):
 
     ``seen.calls`` and ``seen.bytes`` are Counters by kind, such as "all_reduce" and "send". Bytes
     are those of the tensors that this rank hands over, not of what an algorithm makes of them on
-    the wire; what is received is counted by whoever sends it.
+    the wire; what is received is counted by whoever sends it, a broadcast by every rank.
     """
 
     def __init__(self):
@@ -28,7 +29,7 @@ class Exchanges(TorchDispatchMode):
             kind = kind_of(function.name().partition("::")[2])
             if kind:
                 into = function.namespace == "c10d" and kind in INTO
-                given = [args[into]] if isinstance(args[into], torch.Tensor) else args[into]
+                given = tree_leaves(args[into])
                 self.calls[kind] += 1
                 self.bytes[kind] += sum(x.numel() * x.element_size() for x in given)
         return function(*args, **(kwargs or {}))

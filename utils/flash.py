@@ -1,9 +1,10 @@
 """Attention by parts: states that merge, tiles, and a program that never holds n × n numbers.
 
-All but ``partial`` and ``merge`` work on (b, h, i, d). Taught in chapter `flash`. Sources: Milakov
-and Gimelshein 2018, https://arxiv.org/abs/1805.02867 (the running maximum); Rabe and Staats 2021,
-https://arxiv.org/abs/2112.05682; Dao et al. 2022, https://arxiv.org/abs/2205.14135 (tiles, and the
-weights computed again in the backward pass).
+All but ``partial`` and ``merge`` work on (b, h, i, d). For float32 and float64: sums are kept in
+the inputs' dtype, and half precision is too coarse for that. Taught in chapter `flash`. Sources:
+Milakov and Gimelshein 2018, https://arxiv.org/abs/1805.02867 (the running maximum); Rabe and Staats
+2021, https://arxiv.org/abs/2112.05682; Dao et al. 2022, https://arxiv.org/abs/2205.14135 (tiles,
+and the weights computed again in the backward pass).
 """
 
 import math
@@ -84,7 +85,7 @@ def forward_tiles(q, k, v, keep=None, causal=False, tile=256):
     """Return the state of attention to all keys, computed tile by tile: (context, lse).
 
     (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v), (b, h, i). ``keep`` is a bool
-    tensor or None. No gradient passes: see ``TiledAttention``.
+    tensor or None. Written into, so no gradient passes backward: see ``TiledAttention``.
     """
     context = v.new_zeros(*q.shape[:3], v.shape[3])  # (b, h, i, d_v)
     lse = q.new_full(q.shape[:3], -math.inf)  # (b, h, i)

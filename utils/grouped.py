@@ -32,15 +32,15 @@ def folded_attention(q, k, v, keep=None):
         keep = keep.reshape(batch, kv_heads, group * n_q, n_k)
     q = q.reshape(batch, kv_heads, group * n_q, d)
     context = fused_attention(q, k, v, keep)  # (b, h_kv, group i, d_v)
-    return context.reshape(batch, n_heads, n_q, -1)
+    return context.reshape(batch, n_heads, n_q, v.shape[-1])
 
 
 def grouped_attention(q, k, v, keep=None, causal=False):
     """Return the context of ``fused_attention`` where k and v may have fewer heads than q.
 
     (b, h, i, d), (b, h_kv, j, d), (b, h_kv, j, d_v) -> (b, h, i, d_v). A single query, as in
-    decoding, is folded; several go to PyTorch's kernel, which copies k and v only when d_v is not
-    d. ``keep``, ``causal`` and errors as for ``fused_attention``, and those of the sizes.
+    decoding, is folded; several go to PyTorch's kernel, which on a CPU copies k and v only when d_v
+    is not d. ``keep``, ``causal`` and errors as for ``fused_attention``, and those of the sizes.
     """
     grouped_checks.shared(q, k, v)
     n_q, n_k = q.shape[-2], k.shape[-2]
@@ -97,12 +97,12 @@ def regrouped(model, n_kv_heads, pool):
     model = copy.deepcopy(model)
     for block in model.blocks:
         old, d_model = block.attention, block.attention.W_o.in_features
-        new = GroupedRotary(d_model, old.n_heads, n_kv_heads)
         q, k, v = old.W_qkv.weight.detach().chunk(3)  # (e, e) each, rows: head by head
+        new = GroupedRotary(d_model, old.n_heads, n_kv_heads).to(q)
         shape = (n_kv_heads, old.n_heads // n_kv_heads, d_model // old.n_heads, d_model)
         k, v = (pool(side.view(shape)).flatten(0, 1) for side in (k, v))
         weights = {"W_qkv.weight": torch.cat([q, k, v]), "W_o.weight": old.W_o.weight.detach(),
                    "gain": old.gain.detach()}
         new.load_state_dict(weights)
-        block.attention = new.to(q).train(model.training)
+        block.attention = new.train(model.training)
     return model

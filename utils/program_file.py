@@ -25,7 +25,7 @@ def written(program):
                         f"other, not {program!r}")
     lines, done = [], set()
     _need(program.__name__, program, lines, done)
-    return "\n".join([*lines, f"program = {program.__name__}", ""])
+    return "\n".join(["from math import inf, nan", *lines, f"program = {program.__name__}", ""])
 
 
 def _need(name, value, lines, done):
@@ -55,8 +55,8 @@ def _need(name, value, lines, done):
 
 
 def _plain(value):
-    return isinstance(value, PLAIN) or (
-        isinstance(value, list | tuple) and all(map(_plain, value)))
+    return type(value) in PLAIN or (
+        type(value) in (list, tuple) and all(map(_plain, value)))  # np.float64 is a float, too
 
 
 def definition(thing):
@@ -64,11 +64,10 @@ def definition(thing):
 
     (`inspect.getsource` does not find the classes of a notebook.)
     """
-    code = inspect.unwrap(thing)
-    if isinstance(thing, type):
-        parts = (getattr(part, "__func__", part) for part in vars(thing).values())  # static, too
-        code = next(filter(inspect.isfunction, parts), None)
-    if code is not None:
+    for part in vars(thing).values() if isinstance(thing, type) else [thing]:
+        code = inspect.unwrap(getattr(part, "__func__", part))  # static, too
+        if not inspect.isfunction(code) or code.__module__ != thing.__module__:
+            continue  # a method that was made elsewhere
         source = "".join(linecache.getlines(code.__code__.co_filename))
         for node in reversed(ast.parse(source).body):
             if getattr(node, "name", None) == thing.__name__:

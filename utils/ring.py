@@ -24,20 +24,21 @@ def pass_on(tensors, by=1):
 
 
 class Hop(torch.autograd.Function):
-    """Pass k and v on to the next rank; their gradients come back the other way.
+    """Pass k and v on round the ring; their gradients come back the other way.
 
-    ``apply(k, v) -> (k, v)``, contiguous and of one shape on all ranks.
+    ``apply(by, k, v) -> (k, v)``, of one shape on all ranks; ``by`` as in ``pass_on``.
     """
 
     @staticmethod
-    def forward(ctx, k, v):
-        """Return the k and v of the rank before."""
-        return pass_on((k, v))
+    def forward(ctx, by, k, v):
+        """Return the k and v of the rank ``by`` places before."""
+        ctx.by = by
+        return pass_on((k.contiguous(), v.contiguous()), by)
 
     @staticmethod
     def backward(ctx, *grads):
         """Return the gradients that the next rank has found for our k and v."""
-        return pass_on([grad.contiguous() for grad in grads], by=-1)
+        return None, *Hop.apply(-ctx.by, *grads)
 
 
 def ring_attention(q, k, v, places):
@@ -55,5 +56,5 @@ def ring_attention(q, k, v, places):
         new = partial(q, k, v, visible(places[rank], places[source]))
         state = new if state is None else merge(state, new)
         if step < p - 1:
-            k, v = Hop.apply(k, v)
+            k, v = Hop.apply(1, k, v)
     return state[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import state_dict as by_name
 
-from utils.data_parallel import place
+from utils.data_parallel import place, together
 
 
 def save(model, optimiser, step, folder):
@@ -22,13 +22,15 @@ def save(model, optimiser, step, folder):
     whole = Path(folder, f"step-{step}")
     part = whole.with_name(f"unfinished-{step}")
     if place()[0] == 0:
-        shutil.rmtree(part, ignore_errors=True)  # of a dead run; none writes before rank 0 plans
+        shutil.rmtree(part, ignore_errors=True)  # of a dead run
+    together()  # none makes the folder anew while it goes
     weights, averages = by_name.get_state_dict(model, optimiser)
     state = {"model": weights, "optimiser": averages, "step": step}
     with warnings.catch_warnings(action="ignore"):  # alone, it says so
         dcp.save(state, checkpoint_id=part)
     if place()[0] == 0:
         part.rename(whole)  # at once: it is there, or it is not
+    together()  # and whoever goes on finds it
 
 
 def newest(folder):

@@ -12,7 +12,7 @@ COURSE = Path(__file__).resolve().parents[1]
 # So a small process stands in between and measures its child.
 LAUNCHER = """
 import resource, subprocess, sys
-done = subprocess.run([sys.executable, "-c", sys.argv[1]])
+done = subprocess.run([sys.executable, "-c", sys.argv[1]], stdout=sys.stderr)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(done.returncode)
 """
@@ -34,7 +34,8 @@ def turns(programs, repeats=15, pause=0.0):
     each time, for what ran before leaves its traces in caches and memory. One turn before the
     first is not counted. ``pause``: seconds before each run, for the idle threads of another
     framework to stop spinning. They fall asleep meanwhile, and to wake them up takes up to 10 ms:
-    a program shorter than the pause runs once more, before the run that counts.
+    a program shorter than the pause runs once more, before the run that counts. So one that keeps
+    a state is run up to 2 (repeats + 1) times.
     """
     order, shuffle = list(programs), random.Random(0).shuffle
     taken, last = {name: [] for name in programs}, {}

@@ -94,9 +94,10 @@ def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
     """Return the context of ``attention`` without ever storing the weights.
 
     (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v), by PyTorch's
-    `scaled_dot_product_attention`. ``keep`` as in ``attention``; ``causal=True`` adds the causal
-    mask, without storing it when there is no other. ``dropout`` is the probability with which a
-    weight is dropped, now: pass 0 in evaluation. Raises as ``with_causal`` does.
+    `scaled_dot_product_attention` (on a CPU, it does store them with dropout, or where d_v is not
+    d). ``keep`` as in ``attention``; ``causal=True`` adds the causal mask, without storing it when
+    there is no other. ``dropout`` is the probability with which a weight is dropped, now: pass 0 in
+    evaluation. Raises as ``with_causal`` does.
     """
     if keep is None and (not causal or q.shape[-2] == k.shape[-2]):
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
