@@ -445,7 +445,8 @@ MUTATIONS = {
     "program_file.definition": [
         ("reversed(ast.parse(source).body)", "ast.parse(source).body"),
         ("min([node.lineno, *(mark.lineno for mark in node.decorator_list)])", "node.lineno"),
-        ('getattr(part, "__func__", part)', "part"),
+        ("inspect.unwrap(part)", "part"),
+        (" or code.__module__ != thing.__module__", ""),
     ],
     "program_file.imports": [
         ("found.add(node.module)", "pass"),

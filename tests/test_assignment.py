@@ -29,6 +29,7 @@ def filled(path, probe, diagnosis):
         'DIAGNOSIS = ""', f"DIAGNOSIS = {diagnosis!r}"), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_class_goes_home_and_comes_back(tmp_path):
     names = tmp_path / "class.txt"
     names.write_text("Ada Lovelace\nBen Okafor\n\nÉmile Zola\nDora\n", encoding="utf-8")

@@ -8,6 +8,8 @@ import torch
 from utils import char_model, corpus, language_model, ngrams
 from utils.language_model import LanguageModel
 
+pytestmark = pytest.mark.slow
+
 TEXT = corpus.Corpus("abcde" * 3, ["abc", "cde"], 1, "abcde")
 SIZES = {"n_tokens": 5, "d_model": 12, "n_heads": 3, "n_layers": 2}
 

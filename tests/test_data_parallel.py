@@ -51,6 +51,7 @@ def ranks(request, texts, tmp_path_factory):
     return launch(programs.equal, request.param, texts, str(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
 @pytest.mark.parametrize("what", ["weights", "grads"])
@@ -60,12 +61,14 @@ def test_several_processes_train_to_the_weights_of_one(ranks, alone, what, wrap,
             assert difference(answer[f"{wrap} {dtype}"][what][name], side) < TOLERANCES[dtype]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
 def test_the_losses_of_the_ranks_average_to_the_loss_of_one(ranks, alone, wrap):
     losses = np.mean([answer[f"{wrap} torch.float64"]["losses"] for answer in ranks], axis=0)
     assert np.abs(losses - alone[torch.float64]["losses"]).max() < 1e-12
 
 
+@pytest.mark.slow
 def test_what_one_process_saved_several_go_on_from(ranks, alone):
     for answer in ranks:
         assert answer["resumed"]["start"] == 3

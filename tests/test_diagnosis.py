@@ -25,14 +25,25 @@ def weights(keep=None, **settings):
     ([{"a": 2, "d": 1}, {"a": 1, "b": 1, "c": 1}], [(D, OTHER_A)]),
     ([{"a": 1, "b": 1, "c": 1}], [(A, B, C)]), ([{"a": 1, "b": 1, "c": 1, "d": 1}], [])])
 def test_the_smallest_sets_are_found(wanted, found):
-    assert diagnosis.search([A, B, C, D, OTHER_A], lambda s: s in wanted) == found
+    assert diagnosis.search([A, B, C, D, OTHER_A], lambda s: s in wanted).found == found
 
 
 def test_the_search_ends_in_time():
     switches = [Switch(str(n), {str(n): 1}) for n in range(60)]
     asked = []
-    assert diagnosis.search(switches, asked.append, seconds=0) == []
+    assert diagnosis.search(switches, asked.append, seconds=0, least=0) == ([], 61, 36051)
     assert len(asked) == 61  # none and single ones are always asked
+    assert diagnosis.search(switches, asked.append, largest=2, seconds=0, least=70) == (
+        [], 70, 1831)  # and so many
+    assert diagnosis.search(switches[:9], asked.append, largest=2) == ([], 46, 46)
+
+
+def test_sets_of_the_last_switches_come_first_and_are_found_in_order():
+    asked = []
+    diagnosis.search([A, B, C, D], lambda settings: asked.append("".join(settings)), largest=2)
+    assert asked == ["", *"dcba", "cd", "bd", "bc", "ad", "ac", "ab"]
+    both = [{"c": 1, "d": 1}, {"a": 1, "b": 1}]
+    assert diagnosis.search([A, B, C, D], lambda s: s in both) == ([(A, B), (C, D)], 11, 15)
 
 
 def test_two_values_of_one_setting_do_not_go_together():
@@ -86,6 +97,13 @@ def test_what_is_hidden_altogether_has_no_sentinel():
     half = weights(KEEP, hiding=Hiding("fill", value=-7.0)) * (KEEP | (PRODUCTS > 0))
     assert estimates.hidden(half, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None
     assert estimates.hidden(half, PRODUCTS, KEEP, KEEP | (PRODUCTS > 0), (KEYS,), 0.5) is not None
+
+
+@pytest.mark.parametrize("true", [-8.0, -0.25, 0.0, 0.3, 5.0])
+def test_a_number_is_fitted_within_the_grid(true):
+    grid = [-8.0, -1.0, 0.0, 1.0, 10.0]
+    assert estimates.fitted(lambda x: abs(x - true), grid) == pytest.approx(true, abs=1e-8)
+    assert len({estimates.fitted(lambda x: abs(x - true), grid, n) for n in (0, 1, 2)}) == 3
 
 
 @pytest.mark.parametrize("corner", ["top_left", "bottom_right"])

@@ -13,6 +13,8 @@ import torch
 from utils import distributed
 from utils.distributed import launch
 
+pytestmark = pytest.mark.slow
+
 EAR = """
 import sys
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,16 @@ import torch
 import torch.nn.functional as F
 from exact import raises
 
-from utils import doctor, exam, faults, faulty, kernel_level, reference, torch_attention
+from utils import (
+    diagnosis,
+    doctor,
+    exam,
+    faults,
+    faulty,
+    kernel_level,
+    reference,
+    torch_attention,
+)
 from utils.faulty import Band, Hiding
 from utils.kernel_cases import Form
 from utils.kernel_switches import Options, Switch, switches
@@ -278,8 +288,20 @@ def test_other_chance_is_not_called_dropout():
                             + rng.standard_normal(v.shape[3]))
     assert (report.verdict, report.names) == ("sick", [])
     assert report.headline == (
-        "no match. Asked the same again, it answers otherwise, and not by dropout.")
+        "no match. Asked the same again, it answers otherwise, and not by dropout on its "
+        "weights.")
     assert len(report.findings) == 2  # probes would only see chance
+
+
+def test_a_search_that_ended_early_says_how_much_it_has_tried(monkeypatch):
+    monkeypatch.setattr(diagnosis, "search", partial(diagnosis.search, seconds=0, least=0))
+    report = doctor.examine(lambda q, k, v, keep: 2 * reference.attention(q, k, v, keep)[0],
+                            framework="numpy")
+    assert report.headline.startswith("no match. It is not the reference, and only ")
+    told, _, end = report.headline.partition(" only ")[2].partition(" sets ")
+    tried, sets = (int(number) for number in told.replace(",", "").split(" of "))
+    assert 10 < tried < sets / 20
+    assert end == "of faults were tried."
 
 
 def test_what_no_fault_explains_is_probed():

@@ -14,6 +14,8 @@ import utils
 from utils import doctor_child, doctor_command
 from utils.subjects import RefusalError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(doctor_command.__file__).parents[1]
 SOURCE = '''
 import os, sys, time
@@ -66,6 +68,10 @@ def leaves(q, k, v, keep):
 
 def dies(q, k, v, keep):
     os.abort()
+
+
+def interrupts(q, k, v, keep):
+    raise KeyboardInterrupt
 
 
 def asks(q, k, v, keep):
@@ -127,6 +133,10 @@ def folder(tmp_path_factory):
         "import numpy as np\n\n\ndef softmax(scores):\n    with np.errstate(all='ignore'):\n"
         "        exps = np.exp(scores - scores.max(-1, keepdims=True))\n"
         "        return exps / exps.sum(-1, keepdims=True)\n")
+    (path / "threads.py").write_text(
+        "import threading, time\n\n\ndef watch():\n    while True:\n        time.sleep(0.05)\n"
+        "\n\nthreading.Thread(target=watch).start()\n\n\n"
+        "def attention(q, k, v, keep):\n    return q[..., :1]\n")
     (path / "broken.py").write_text("def f(:\n    pass\n")
     (path / "fails.py").write_text("import sys\nsys.exit('not today')\n")
     (path / "needs.py").write_text("import no_such_package\n")
@@ -199,6 +209,7 @@ CASES = {
     ("programs.py", "in_a_list"): ("sick", "it returns a list of 2 instead of an array."),
     ("programs.py", "decoder", ("level", "decode")): ("sick", "cache not appended, or "),
     ("programs.py", "asks"): ("could not examine", "it raises EOFError"),
+    ("programs.py", "interrupts"): ("could not examine", "it raises KeyboardInterrupt."),
     ("programs.py", "nothing"): (
         "could not examine", "programs.py has no nothing; it has healthy, unscaled"),
     ("programs.py", "number"): (
@@ -261,6 +272,12 @@ def test_what_cannot_be_run_is_told_in_a_sentence(folder, target, words):
     found = report(folder, target)
     assert found.verdict == "could not examine"
     assert found.headline.startswith(words)
+
+
+def test_a_thread_that_goes_on_holds_nothing_up(folder):
+    found = report(folder, "threads.py:attention", seconds=20)
+    assert (found.verdict, found.headline) == (
+        "sick", "it returns shape (2, 3, 5, 1) where the context is (2, 3, 5, 6).")
 
 
 def test_a_program_that_hangs_is_ended_with_all_that_it_has_started(folder):

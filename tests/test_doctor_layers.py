@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from utils import (
+    diagnosis,
     doctor,
     exam,
     faulty_layer,
@@ -53,6 +54,7 @@ def examine(program, form, causal):
                           masks=form.masks, pre_norm=form.pre_norm, framework="numpy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_single_switch_is_named_up_to_its_class(kind):
     form, causal = KINDS[kind]
@@ -99,6 +101,89 @@ def test_what_no_fault_explains_is_probed_and_the_last_cases_are_others():
     assert "weights used" in findings[-1]
     kind = layer_level.Layer(Form(), Options(), None, Form())
     assert {case.args[3] for case in kind.others()} == {5}
+
+
+class Kernel(torch.nn.Module):
+    """Self-attention around a kernel, behind a LayerNorm if asked."""
+
+    def __init__(self, d_model, n_heads, kernel, norm=torch.nn.Identity):
+        super().__init__()
+        self.n_heads, self.kernel, self.norm = n_heads, kernel, norm(d_model)
+        self.q, self.k, self.v, self.o = (torch.nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, keep=None):
+        x = self.norm(x)
+        q, k, v = (part(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+                   for part in (self.q, self.k, self.v))
+        return self.o(self.kernel(q, k, v, keep).transpose(1, 2).flatten(2))
+
+
+def soft(scale, fill, add=0.0):
+    """Return a kernel with this scale and this number for what is hidden, or added to it."""
+    def kernel(q, k, v, keep):
+        scores = q @ k.mT * (scale or q.shape[-1] ** -0.5)
+        if keep is not None:
+            scores = torch.where(keep, scores, scores + add if add else fill)
+        return scores.softmax(dim=-1) @ v
+    return kernel
+
+
+CONSTANTS = {
+    "scale": (soft(0.3, -1e9), {("constant scale",)}, "the scale is 0.3"),
+    "fill": (soft(None, -1.5), {("sentinel wins",)}, "hidden scores become -1.5"),
+    "zero": (soft(None, 0.0), {("sentinel wins",)}, "hidden scores become"),
+    "add": (soft(None, None, -2.5), {("sentinel wins",)}, "hidden scores get -2.5"),
+    "both": (soft(0.3, -1.5), {("constant scale", "sentinel wins")}, "the scale is 0.3")}
+
+
+@pytest.mark.parametrize("kind", CONSTANTS)
+@pytest.mark.parametrize("closed", ["norm", "one feature"])
+def test_constants_are_fitted_where_the_kernel_cannot_be_asked_alone(kind, closed):
+    kernel, names, words = CONSTANTS[kind]
+    if closed == "norm":
+        report = doctor.examine(lambda e, h: Kernel(e, h, kernel, torch.nn.LayerNorm), "layer",
+                                call=lambda m, x, memory, keep: m(x, keep), self_attention=True,
+                                pre_norm=True)
+    else:
+        report = doctor.examine(Kernel(4, 4, kernel), "layer", n_heads=4, self_attention=True)
+    assert names <= set(report.names)
+    assert words in str(report.details)
+
+
+def test_a_sentinel_of_the_causal_mask_is_fitted_too():
+    def causal(q, k, v, keep):
+        past = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+        return soft(None, -1.5)(q, k, v, past)
+    report = doctor.examine(Kernel(4, 4, causal), "layer", n_heads=4, self_attention=True,
+                            causal=True, masks="none", call=lambda m, x, memory, keep: m(x))
+    assert report.names == [("sentinel wins",)]
+
+
+def test_a_constant_is_fitted_beside_a_fault_of_masks():
+    def inverted(q, k, v, keep):
+        return soft(0.3, -1e9)(q, k, v, None if keep is None else ~keep)
+    report = doctor.examine(Kernel(4, 4, inverted), "layer", n_heads=4, self_attention=True)
+    assert report.names == [("mask inverted", "constant scale")]
+
+
+@pytest.mark.parametrize(("heads", "pre_norm", "said"), [
+    (3, False, False), (6, False, True), (3, True, True)])
+def test_where_no_window_can_be_seen_it_is_said_so(heads, pre_norm, said):
+    norm = torch.nn.LayerNorm if pre_norm else torch.nn.Identity
+    report = doctor.examine(
+        Kernel(12, heads, lambda q, k, v, keep: 2 * soft(None, -1e9)(q, k, v, keep), norm), "layer",
+        n_heads=heads, self_attention=True, pre_norm=pre_norm)
+    assert report.names == []
+    assert ("A window was not looked for: behind a LayerNorm, or" in report.findings[0]) == said
+
+
+def test_two_faults_of_a_kernel_are_tried_before_those_of_a_layer(monkeypatch):
+    def unscaled(q, k, v, keep):
+        return soft(1.0, -1e9)(q, k, v, None if keep is None else ~keep)
+    # In a wide layer there is time for no more.
+    monkeypatch.setattr(diagnosis, "search", partial(diagnosis.search, seconds=0))
+    report = doctor.examine(Kernel(12, 3, unscaled), "layer", n_heads=3, self_attention=True)
+    assert report.names == [("no scale", "mask inverted")]
 
 
 def test_two_faults_are_found_together():

@@ -1,12 +1,13 @@
 """Modules are examined as layers whose weights are written in, where roles or guesses say."""
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from exact import raises
+from torch.nn.functional import dropout as random_zeros
 
 from utils import (
     doctor,
@@ -16,10 +17,38 @@ from utils import (
     modules,
     reference,
     sizes,
+    slot_guess,
     slots,
+    subjects,
     weights,
 )
 from utils.slots import Slot
+
+
+@cache
+def keras_attention():
+    """Return a class of Keras layers with a LayerNorm, if asked, and dropout at a rate."""
+    tf = frameworks.tensorflow()
+
+    class Attention(tf.keras.layers.Layer):
+        def __init__(self, d_model, n_heads, norm=None, rate=0.0):
+            super().__init__()
+            self.n_heads, self.rate = n_heads, rate
+            self.norm = norm or tf.identity
+            self.q, self.k, self.v, self.o = (tf.keras.layers.Dense(d_model) for _ in range(4))
+            self.drop = tf.keras.layers.Dropout(rate)
+
+        def call(self, x, mask=None):
+            x = self.norm(x)
+            q, k, v = (tf.transpose(tf.reshape(part(x), (*x.shape[:2], self.n_heads, -1)),
+                                    (0, 2, 1, 3)) for part in (self.q, self.k, self.v))
+            scores = q @ tf.transpose(k, (0, 1, 3, 2)) / q.shape[-1] ** 0.5
+            scores = scores if mask is None else tf.where(mask, scores, -1e9)
+            weights = self.drop(tf.nn.softmax(scores), training=True) if self.rate else (
+                tf.nn.softmax(scores))
+            return self.o(tf.reshape(tf.transpose(weights @ v, (0, 2, 1, 3)), x.shape))
+    return Attention
+
 
 HELD = sizes.weights(d_in=12, d_out=12)
 X, MEMORY = sizes.sides(d_in=12)
@@ -171,6 +200,125 @@ def test_the_heads_of_a_built_module_must_be_said_and_fit(options, message):
         doctor.examine(Attention(12, 3), "layer", roles=ROLES, **options)
 
 
+class Normed(Attention):
+    """Pre-norm self-attention, the norm of any kind, the context handed on by any function."""
+
+    def __init__(self, d_model, n_heads, norm=torch.nn.LayerNorm, after=lambda x: x, scale=None):
+        super().__init__(d_model, n_heads, scale=scale)
+        self.norm, self.after = norm(d_model), after
+
+    def forward(self, x, keep=None):
+        x = self.norm(x)
+        return self.after(super().forward(x, x, keep))
+
+
+def after_the_norm(module, **told):
+    return doctor.examine(module, "layer", self_attention=True, pre_norm=True, **told)
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-5, 1e-6, 1e-12])
+def test_a_layernorm_may_have_its_own_epsilon(eps):
+    def build(d_model, n_heads):
+        return Normed(d_model, n_heads, partial(torch.nn.LayerNorm, eps=eps))
+    report = after_the_norm(build, roles=ROLES)
+    assert (report.verdict, report.names) == ("note", [])
+    assert [note[:10] for note in report.notes] == ["It has 648"]
+
+
+def test_a_keras_layernorm_may_have_its_own_epsilon():
+    def build(d_model, n_heads):  # with Keras' 1e-3
+        norm = frameworks.tensorflow().keras.layers.LayerNormalization()
+        return keras_attention()(d_model, n_heads, norm)
+    assert after_the_norm(build, call=libraries.plain_self).verdict == "note"
+
+
+def test_the_epsilon_of_a_module_is_that_of_its_first_layernorm():
+    first, second = torch.nn.LayerNorm(4, eps=0.25), torch.nn.LayerNorm(4, eps=0.5)
+    assert libraries.epsilon(torch.nn.Sequential(torch.nn.BatchNorm1d(4), first, second)) == 0.25
+    assert libraries.epsilon(torch.nn.Linear(4, 4)) is None
+    layer = frameworks.tensorflow().keras.layers.LayerNormalization(epsilon=0.125)
+    assert libraries.epsilon(layer) == 0.125
+
+
+def test_without_a_layernorm_of_its_own_the_epsilon_is_pytorchs():
+    def build(d_model, n_heads):
+        return Normed(d_model, n_heads, lambda e: lambda x: F.layer_norm(x, (e,)))
+    assert after_the_norm(build, roles=ROLES).verdict == "healthy"
+
+
+@pytest.mark.parametrize("drop", [
+    lambda x: random_zeros(x, 0.2), lambda x: torch.dropout(x, 0.2, True),
+    lambda x: F.dropout(x, 0.2)], ids=["by name", "torch", "F"])
+def test_dropout_in_a_module_is_named_however_it_is_called(drop):
+    class Dropping(Attention):
+        def forward(self, x, memory, keep=None):
+            return drop(super().forward(x, memory, keep))
+    report = doctor.examine(Dropping, "layer", roles=ROLES)
+    assert report.names == [("dropout in eval",)]
+    ones = torch.ones(99)
+    assert random_zeros(ones).min() == torch.dropout(ones, 0.5, True).min() == 0  # as before
+
+
+def test_dropout_called_by_a_name_of_its_own_is_found_in_methods():
+    class Dropping(Attention):
+        def forward(self, x, memory, keep=None):
+            return self.finish(super().forward(x, memory, keep))
+
+        def finish(self, x):
+            return random_zeros(x, 0.2)
+    assert doctor.examine(Dropping, "layer", roles=ROLES).names == [("dropout in eval",)]
+    report = doctor.examine(mha(12, 3, batch_first=True), "layer", masks="none", call=(
+        lambda m, x, memory, keep: random_zeros(m(x, memory, memory)[0], 0.2)))
+    assert report.names == [("dropout in eval",)]
+
+
+def test_dropout_of_keras_is_named():
+    report = doctor.examine(partial(keras_attention(), rate=0.2), "layer", self_attention=True,
+                            call=libraries.plain_self)
+    assert report.names == [("dropout in eval",)]
+
+
+def test_other_chance_in_a_module_is_not_called_dropout():
+    class Noisy(Attention):
+        def forward(self, x, memory, keep=None):
+            return super().forward(x, memory, keep) + torch.randn(x.shape, dtype=x.dtype)
+    report = doctor.examine(Noisy, "layer", roles=ROLES)
+    assert report.headline == ("no match. Asked the same again, it answers otherwise, and not by "
+                               "the dropout of a framework.")
+
+
+def test_a_lazy_module_is_called_once_before_its_weights_are_written():
+    class Lazy(Attention):
+        def __init__(self, d_model, n_heads):
+            super().__init__(d_model, n_heads)
+            for name in self.names:
+                self.add_module(name, torch.nn.LazyLinear(d_model))
+    report = doctor.examine(Lazy, "layer")
+    assert (report.verdict, report.notes[0][:20]) == ("note", "Guessed: q in a, k i")
+    report = doctor.examine(Lazy(12, 3), "layer", n_heads=3)
+    assert report.headline == ("it has weights whose shapes are not known before its first call; "
+                               "call it once, or hand over its class.")
+
+
+class WithNumpy:
+    """A class of neither framework."""
+
+    def __init__(self, d_model, n_heads):
+        self.W_q = np.zeros((d_model, d_model))
+
+    def __call__(self, x, memory, keep=None):
+        return x @ self.W_q
+
+
+@pytest.mark.parametrize("told", [{}, {"call": call}, {"roles": ROLES}])
+def test_a_class_of_neither_framework_is_told_what_to_be(told):
+    report = doctor.examine(WithNumpy, "layer", **told)
+    assert (report.verdict, report.headline) == (
+        "could not examine", "it is neither a torch module nor a Keras layer, so no weights can be "
+        "written into it; its attention can be examined as a function of x, memory, weights, "
+        "n_heads and keep.")
+
+
 # --- layers of the libraries
 
 def mha(*args, **options):
@@ -254,9 +402,18 @@ class SequenceFirst(Attention):
         return super().forward(x.transpose(0, 1), memory.transpose(0, 1), keep).transpose(0, 1)
 
 
+class Viewing(SequenceFirst):
+    """As PyTorch's own once did, it lays all words below each other by view."""
+
+    def forward(self, x, memory, keep=None):
+        sides = (side.view(-1, side.shape[2]).view(side.shape) for side in (x, memory))
+        return super().forward(*sides, keep)
+
+
 def test_a_module_that_puts_the_sequence_first_is_healthy_when_told():
     assert doctor.examine(SequenceFirst, "layer", roles=ROLES, batch_first=False
                           ).verdict == "healthy"
+    assert doctor.examine(Viewing, "layer", roles=ROLES, batch_first=False).verdict == "healthy"
     report = doctor.examine(SequenceFirst, "layer", roles=ROLES)
     assert report.names == [("batch and sequence swapped",)]
 
@@ -361,7 +518,7 @@ def test_heads_apart_are_guessed_head_by_head():
             self.keys, self.queries, self.values = (torch.nn.ModuleList(
                 torch.nn.Linear(12, 4) for _ in range(3)) for _ in range(3))
             self.fc = torch.nn.Linear(12, 12)
-    got = slots.guess(Heads(), 12, 3)
+    got = slot_guess.guess(Heads(), 12, 3)
     assert set(got) == {Slot(f"{name}.{n}", name[0], n) for name in ("keys", "queries", "values")
                         for n in range(3)} | {Slot("fc", "o")}
 
@@ -425,9 +582,361 @@ def test_biases_that_a_module_does_not_have_are_not_missed():
     assert "b_" not in str(report)
 
 
+def test_a_keras_layer_whose_mask_is_called_mask_gets_none_where_there_is_none():
+    report = doctor.examine(keras_attention(), "layer", self_attention=True)
+    assert (report.verdict, report.names) == ("note", [])
+
+    class Named:
+        def call(self, x, mask=None):
+            """Have the signature that Keras asks for."""
+
+        def __call__(self, *args):
+            return args
+    assert libraries.plain_self(Named(), 1, 2, None) == (1,)
+    assert libraries.plain_self(Named(), 1, 2, 3) == (1, 3)
+    assert libraries.plain(Named(), 1, 2, None) == (1, 2, None)  # mask is memory's place here
+
+
 def test_a_module_gets_what_its_masks_and_memory_make_of_the_call():
     def given(*args):
         return args
     told = [function(given, 1, 2, 3) for function in (
         libraries.plain, libraries.plain_self, libraries.unmasked, libraries.unmasked_self)]
     assert told == [(1, 2, 3), (1, 3), (1, 2), (1,)]
+
+
+# --- weights of somebody's own
+
+class Bare(torch.nn.Module):
+    """Attention on parameters W_q … and biases, if any, (in, out) unless turned."""
+
+    def __init__(self, e, n_heads, weight="W_{}", bias="", turned=False, scale=None,
+                 start=torch.randn):
+        super().__init__()
+        self.n_heads, self.turned, self.scale = n_heads, turned, scale
+        self.names = [(weight.format(n), bias and bias.format(n)) for n in "qkvo"]
+        for kernel, shift in self.names:
+            self.register_parameter(kernel, torch.nn.Parameter(torch.randn(e, e)))
+            if shift:
+                self.register_parameter(shift, torch.nn.Parameter(start(e)))
+
+    def project(self, n, x):
+        kernel, shift = self.names[n]
+        kernel = getattr(self, kernel)
+        return x @ (kernel.mT if self.turned else kernel) + (getattr(self, shift) if shift else 0)
+
+    def forward(self, x, memory, keep=None):
+        q, k, v = (self.project(n, side).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+                   for n, side in enumerate((x, memory, memory)))
+        context = F.scaled_dot_product_attention(q, k, v, keep, scale=self.scale)
+        return self.project(3, context.transpose(1, 2).flatten(2))
+
+
+TURNED = ("With its square parameters as nn.Linear or Dense would hold them it shows: transposed "
+          "weight (x @ W.T for q, k, v, o). If it is meant to hold them so, nothing is wrong.")
+BARE = {n: f"W_{n}" for n in "qkvo"}
+
+
+@pytest.mark.parametrize("roles", [None, BARE])
+def test_a_square_parameter_may_be_meant_either_way(roles):
+    report = doctor.examine(Bare, "layer", roles=roles, call=call)
+    assert (report.verdict, report.names, TURNED in report.notes) == ("note", [], True)
+    report = doctor.examine(partial(Bare, turned=True), "layer", roles=roles, call=call)
+    assert (report.names, TURNED in report.notes) == ([], False)
+    report = doctor.examine(partial(Bare, scale=1.0), "layer", roles=roles, call=call)
+    assert (report.verdict, report.names) == ("sick", [("no scale",)])
+    assert TURNED in report.notes
+
+
+@pytest.mark.parametrize("roles", [None, dict(zip("qkvo", ["to_q", "to_k", "to_v", "to_out"],
+                                                  strict=True))])
+def test_a_linear_layer_that_is_used_the_other_way_is_sick(roles):
+    class Backwards(torch.nn.Linear):
+        def forward(self, x):
+            return x @ self.weight + self.bias
+
+    class Turned(Attention):
+        def __init__(self, d_model, n_heads):
+            super().__init__(d_model, n_heads, ["to_q", "to_k", "to_v", "to_out"])
+            self.to_out = Backwards(d_model, d_model)
+    report = doctor.examine(Turned, "layer", call=call, roles=roles)
+    assert (report.verdict, report.names) == ("sick", [("transposed weight",)])
+
+
+def test_whose_parameter_may_lie_either_way_is_read_off_the_roles_that_are_given():
+    class Own(torch.nn.Module):
+        def __init__(self, e):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(e, e))
+
+        def forward(self, x):
+            return x @ self.weight
+
+    class Mixed(Attention):
+        def __init__(self, d_model, n_heads):
+            super().__init__(d_model, n_heads)
+            del self.a
+            self.a = Own(d_model)  # the last by order, the queries' by role
+    report = doctor.examine(Mixed, "layer", call=call, roles=ROLES)
+    assert (report.verdict, report.names) == ("note", [])
+    assert "(x @ W.T for q)" in report.notes[0]
+
+
+def test_only_square_kernels_of_ones_own_classes_may_lie_either_way():
+    class Linear(torch.nn.Linear):
+        pass
+
+    class Conv1D(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(12, 12))
+
+    class Own(Conv1D):
+        pass
+    keras = frameworks.tensorflow().keras
+    dense = keras.layers.Dense(12)
+    dense.build((None, 12))
+    module = torch.nn.Module()
+    for name, part in (("q", Linear(12, 12)), ("k", torch.nn.Conv1d(12, 12, 1)),
+                       ("v", Conv1D()), ("o", Own())):
+        module.add_module(name, part)
+    module.square, module.wide = (torch.nn.Parameter(torch.zeros(n, 12)) for n in (12, 36))
+    assert slots.unsure(module, [Slot(n, n) for n in "qkvo"]) == "o"
+    assert slots.unsure(module, [Slot("wide", "qkv"), Slot("square", "o")]) == "o"
+    holder = keras.layers.Layer()
+    holder.part = dense
+    assert slots.unsure(holder, [Slot("part", "q")]) == ""
+
+
+def holding(names, width=12):
+    """Return a module with an nn.Linear of each name; a number after a dot is of a list."""
+    module = torch.nn.Module()
+    for name in names:
+        first, _, number = name.partition(".")
+        if number == "0":
+            module.add_module(first, torch.nn.ModuleList())
+        part = torch.nn.Linear(width, width)
+        getattr(module, first).append(part) if number else module.add_module(first, part)
+    return module
+
+
+@pytest.mark.parametrize(("names", "letters"), [
+    ("attention query key value out", "-qkvo"), ("key query value", "kqv"),
+    ("w_k w_q w_v", "kqv"), ("query key value mix", "qkvo"), ("old query key value mix", "-qkvo"),
+    ("mix query key value", "oqkv"), ("merge proj.0 proj.1 proj.2", "oqkv"),
+    ("linears.0 linears.1 linears.2 linears.3", "qkvo"), ("fc query key value out", "oqkvo"),
+    ("out a b c", "oqkv"), ("a b c", "qkv"), ("to_q rest to_v to_out", "qkvo"),
+    ("query key query_2 value", "qkov")])
+def test_what_the_names_say_is_believed_and_the_rest_goes_by_order(names, letters):
+    found = {slot.name: slot.letters for slot in slot_guess.guess(holding(names.split()), 12, 3)}
+    assert "".join(found.get(name, "-") for name in names.split()) == letters
+
+
+def test_an_output_beside_packed_weights_is_the_first_square_unless_a_name_says_more():
+    for names, last in ((["a", "b"], "a"), (["a", "out"], "out")):
+        module = holding(names)
+        module.qkv = torch.nn.Linear(12, 36)
+        assert slot_guess.guess(module, 12, 3)[1:] == [Slot(last, "o")]
+
+
+def test_what_is_named_o_is_not_guessed_to_be_the_values():
+    with pytest.raises(slot_guess.HoldingError):
+        slot_guess.guess(holding(["query", "key", "out"]), 12, 3)
+
+
+@pytest.mark.parametrize(("weight", "bias"), [
+    ("W_{}", "b_{}"), ("W{}", "b{}"), ("w_{}", "b_{}"), ("W_{}", "bias_{}"), ("{}_w", "{}_b"),
+    ("{}_weight", "{}_bias"), ("proj_{}", "proj_{}_bias")])
+def test_a_bias_is_found_beside_its_parameter(weight, bias):
+    build = partial(Bare, weight=weight, bias=bias, turned=True)
+    module = build(12, 3)
+    for (kernel, shift), other in zip(module.names, "qkvo", strict=True):
+        got = slots.parts(module, kernel)
+        assert (got[0] is getattr(module, kernel), got[1] is getattr(module, shift)) == (True,) * 2
+        slots.write(module.double(), Slot(kernel, other), HELD, 3)
+        assert np.array_equal(getattr(module, shift).detach(), HELD[f"b_{other}"])
+    roles = {n: weight.format(n) for n in "qkvo"}
+    for given in (None, roles):
+        report = doctor.examine(build, "layer", roles=given, call=call)
+        assert (report.verdict, report.names) == ("note" if given is None else "healthy", [])
+        assert report.evidence.startswith("The reference gives")
+
+
+def test_a_bias_is_found_beside_a_variable_of_keras():
+    keras = frameworks.tensorflow().keras
+    layer = keras.layers.Layer()
+    layer.W_q, layer.b_q, layer.W_k = (
+        layer.add_weight(shape=shape) for shape in ((12, 12), (12,), (12, 12)))
+    assert slots.parts(layer, "W_q") == (layer.W_q, layer.b_q)
+    assert slots.parts(layer, "W_k") == (layer.W_k, None)
+    layer.shift = layer.add_weight(shape=(12,), initializer="normal")
+    with pytest.raises(subjects.RefusalError):
+        slots.parts(layer, "W_k")
+
+
+def test_a_vector_that_may_be_a_bias_is_asked_for():
+    build = partial(Bare, bias="shift_of_{}", turned=True)
+    for roles in (None, BARE):
+        report = doctor.examine(build, "layer", roles=roles, call=call)
+        assert (report.verdict, report.headline) == (
+            "could not examine", "it holds no bias of W_q by name, but shift_of_q and shift_of_k "
+            "and shift_of_v and shift_of_o may be it; call the bias of W_q b_q, that of Wq bq.")
+    report = doctor.examine(partial(build, start=torch.zeros), "layer", call=call)
+    assert report.verdict == "note"
+    module = Bare(12, 3)
+    module.b_k = torch.nn.Parameter(torch.randn(12))
+    assert slots.parts(module, "W_q")[1] is None  # it is of W_k
+    assert slots.parts(module, "W_k")[1] is module.b_k
+    module.gain = torch.nn.Parameter(torch.ones(12))
+    module.short = torch.nn.Parameter(torch.randn(5))
+    assert slots.parts(module, "W_q")[1] is None
+
+
+def test_a_vector_beside_a_linear_layer_without_bias_may_be_its():
+    module = torch.nn.Module()
+    module.qkv, module.out = torch.nn.Linear(12, 36, bias=False), torch.nn.Linear(12, 12)
+    module.q_bias = torch.nn.Parameter(torch.zeros(36))
+    assert len(slot_guess.guess(module, 12, 3)) == 2
+    torch.nn.init.normal_(module.q_bias)
+    with raises(subjects.RefusalError, "holds no bias of qkv by name, but q_bias may be it; call "
+                "the bias of W_q b_q, that of Wq bq"):
+        slot_guess.guess(module, 12, 3)
+
+
+class Small(Attention):
+    """The words are cut into heads first; squares as wide as a head serve all of them."""
+
+    def __init__(self, d_model, n_heads, bias=True):
+        super().__init__(d_model, n_heads, ["q_lin", "k_lin", "v_lin", "out"])
+        for name in self.names[:3]:
+            self.add_module(name, torch.nn.Linear(*[d_model // n_heads] * 2, bias=bias))
+
+    def forward(self, x, memory, keep=None):
+        q, k, v = (getattr(self, name)(side.unflatten(-1, (self.n_heads, -1))).transpose(1, 2)
+                   for name, side in zip(self.names, (x, memory, memory), strict=False))
+        return self.out(F.scaled_dot_product_attention(q, k, v, keep).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("roles", [None, dict(zip("qkvo", ["q_lin", "k_lin", "v_lin", "out"],
+                                                  strict=True))])
+@pytest.mark.parametrize("bias", [True, False])
+def test_squares_as_wide_as_a_head_hold_the_first_one(bias, roles):
+    module = Small(12, 3, bias).double()
+    assert set(slot_guess.guess(module, 12, 3)) == {
+        Slot("q_lin", "q"), Slot("k_lin", "k"), Slot("v_lin", "v"), Slot("out", "o")}
+    slots.write(module, Slot("k_lin", "k"), HELD, 3)
+    assert np.array_equal(module.k_lin.weight.detach(), HELD["W_k"][:4, :4].T)
+    assert not bias or np.array_equal(module.k_lin.bias.detach(), HELD["b_k"][:4])
+    report = doctor.examine(partial(Small, bias=bias), "layer", roles=roles, call=call)
+    assert (report.verdict, report.names) == ("sick", [("input split before projection",)])
+
+
+def test_a_square_as_wide_as_a_head_is_passed_over_where_there_are_enough_others():
+    module = torch.nn.Module()
+    module.mix = torch.nn.Linear(4, 4)
+    for name, part in holding("abcd").named_children():
+        module.add_module(name, part)
+    assert slot_guess.guess(module, 12, 3) == [
+        Slot(*pair) for pair in zip("abcd", "qkvo", strict=True)]
+
+
+def test_heads_as_many_as_they_are_wide_are_written_whole():
+    layer = keras_mha(3, 3)
+    x = np.ones((2, 5, 9), "float32")
+    layer(x, x)
+    held = sizes.weights(d_in=9, d_model=9, d_out=9)
+    for letter, name in zip("qo", ("_query_dense", "_output_dense"), strict=True):
+        slots.write(layer, Slot(name, letter), held, 3)
+        kernel, bias = slots.parts(layer, name)
+        assert np.allclose(np.reshape(kernel, (9, 9)), held[f"W_{letter}"])
+        assert np.allclose(np.ravel(bias), held[f"b_{letter}"])
+
+
+def test_a_convolution_of_one_place_holds_a_kernel():
+    module = torch.nn.Module()
+    module.q, module.k = torch.nn.Conv1d(12, 12, 1), torch.nn.Conv2d(12, 12, 1)
+    module.v, module.o = torch.nn.Conv1d(12, 12, 3, groups=3), torch.nn.Linear(12, 12)
+    for letter in "qk":
+        slots.write(module.double(), Slot(letter, letter), HELD, 3)
+        assert np.array_equal(getattr(module, letter).weight.detach().flatten(1),
+                              HELD[f"W_{letter}"].T)
+        assert np.array_equal(getattr(module, letter).bias.detach(), HELD[f"b_{letter}"])
+    for part in (module.v, torch.nn.Conv1d(12, 12, 1, groups=3), torch.nn.Conv1d(4, 12, 3)):
+        module.v = part
+        with pytest.raises(slot_guess.HoldingError):
+            slot_guess.guess(module, 12, 3)
+    module.v = torch.nn.Conv1d(12, 12, 1)
+    assert slot_guess.guess(module, 12, 3) == [Slot(n, n) for n in "qkvo"]
+
+
+@pytest.mark.parametrize("norm", [torch.nn.utils.parametrizations.weight_norm,
+                                  torch.nn.utils.parametrizations.spectral_norm,
+                                  torch.nn.utils.spectral_norm])
+@pytest.mark.parametrize("roles", [None, dict(zip("qkvo", "qkvo", strict=True))])
+def test_a_weight_that_is_computed_is_told_in_a_sentence(norm, roles):
+    def build(d_model, n_heads):
+        module = Attention(d_model, n_heads, "qkvo")
+        module.k = norm(module.k)
+        return module
+    report = doctor.examine(build(12, 3), "layer", n_heads=3, roles=roles)
+    assert (report.verdict, report.headline) == (
+        "could not examine", "it computes the weight of k from others, as weight_norm and "
+        "parametrize do; none can be written in.")
+    module = build(12, 3)
+    module.more, module.k = module.k, torch.nn.Linear(12, 12)
+    assert slot_guess.guess(module, 12, 3) == [Slot(n, n) for n in "qkvo"]
+
+
+def test_where_no_weights_were_written_nothing_is_said_of_their_use():
+    class Bent(Attention):
+        def __init__(self, d_model, n_heads):
+            super().__init__(d_model, n_heads)
+            self.b, self.c = (torch.nn.Bilinear(1, d_model, d_model) for _ in range(2))
+
+        def forward(self, x, memory, keep=None):
+            one = torch.ones_like(memory[..., :1])
+            return self.d(F.scaled_dot_product_attention(
+                self.a(x), self.b(one, memory), self.c(one, memory)))
+    report = doctor.examine(Bent, "layer", call=call)
+    assert (report.verdict, report.findings) == ("could not examine", [])
+    assert "differs from the reference" not in str(report)
+
+
+class Interleaved(Attention):
+    """The features are split as (d, h); ``merged`` so, too."""
+
+    def __init__(self, d_model, n_heads, merged=True, scale=None):
+        super().__init__(d_model, n_heads, ["to_q", "to_k", "to_v", "to_out"], scale)
+        self.merged = merged
+
+    def forward(self, x, memory, keep=None):
+        q, k, v = (getattr(self, name)(side).unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)
+                   for name, side in zip(self.names, (x, memory, memory), strict=False))
+        context = F.scaled_dot_product_attention(q, k, v, keep, scale=self.scale)
+        return self.to_out(context.permute(0, 2, 3, 1).flatten(2) if self.merged
+                           else context.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("roles", [None, dict(zip("qkvo", ["to_q", "to_k", "to_v", "to_out"],
+                                                  strict=True))])
+@pytest.mark.parametrize(("merged", "letters"), [(True, "q, k, v, o"), (False, "q, k, v")])
+def test_features_that_a_module_holds_in_an_order_of_its_own_are_a_note(merged, letters, roles):
+    told = ("With the features of each head side by side it shows: interleaved packing "
+            f"({letters}: (h, d) is read as (d, h)). If it is meant to hold them so, nothing is "
+            "wrong.")
+    report = doctor.examine(partial(Interleaved, merged=merged), "layer", call=call, roles=roles)
+    assert (report.verdict, report.names, told in report.notes) == ("note", [], True)
+    report = doctor.examine(Interleaved(12, 3, merged, 1.0), "layer", n_heads=3, roles=roles)
+    assert (report.verdict, report.names, told in report.notes) == (
+        "sick", [("no scale",)], True)
+
+
+def test_a_function_is_given_its_weights_and_has_no_order_of_its_own():
+    def layer(x, memory, weights, n_heads, keep):
+        q, k, v = ((side @ weights[f"W_{n}"] + weights[f"b_{n}"]).reshape(
+            *side.shape[:2], -1, n_heads).transpose(0, 3, 1, 2)
+            for n, side in zip("qkv", (x, memory, memory), strict=True))
+        context = reference.attention(q, k, v, keep)[0]
+        return reference.merge_heads(context) @ weights["W_o"] + weights["b_o"]
+    report = doctor.examine(layer, "layer")
+    assert (report.verdict, report.names) == ("sick", [])

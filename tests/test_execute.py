@@ -27,6 +27,7 @@ def notebook(path, *sources):
     return path
 
 
+@pytest.mark.slow
 def test_outputs_counts_and_seconds_are_stored_and_foreign_metadata_is_not(tmp_path):
     (tmp_path / "utils").symlink_to(ROOT / "utils", target_is_directory=True)
     path = notebook(tmp_path / "chapters" / "page.ipynb", "print(6 * 7)",
@@ -83,6 +84,7 @@ def stage(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_notebook_alone_runs_on_colab_and_its_assertions_count(stage):
     path = notebook(stage / "page.ipynb", "from utils import sizes", "assert sizes.HEADS == 4")
     colab.run_alone(path, stage / "empty", whole=False)      # as far as the imports

@@ -8,6 +8,8 @@ import pytest
 from utils import fault_marks, fault_table, faults, faulty, faulty_layer, probe_run, sizes
 from utils.fault_table import Row
 
+pytestmark = pytest.mark.slow
+
 # What no probe sees, named beforehand. Of packed orders, one exchanges q and v; all others move k,
 # whose bias nobody may hear.
 BLIND = {"transposed weight", "packed order"}

@@ -75,6 +75,13 @@ def test_a_transposed_weight_is_transposed(letters):
     assert difference(got, right(SAME, OTHER, held)) < 1e-15
 
 
+def test_a_norm_comes_first_with_its_epsilon():
+    for settings, epsilon in (({}, 1e-5), ({"epsilon": 0.5}, 0.5)):
+        sides = [torch.nn.functional.layer_norm(torch.tensor(side), (11,), eps=epsilon).numpy()
+                 for side in (X, MEMORY)]
+        assert difference(layer(norm=-1, **settings), right(*sides)) < 1e-14
+
+
 def test_packed_weights_are_read_in_another_order():
     held = W | {f"{kind}_{role}": W[f"{kind}_{letter}"] for kind in "Wb"
                 for role, letter in (("q", "v"), ("k", "q"), ("v", "k"))}

@@ -338,6 +338,7 @@ def train(n, program):
     return peak_bytes(lambda: program(q, k, v).sum().backward(), *inputs)
 
 
+@pytest.mark.slow
 def test_memory_grows_in_proportion_to_the_length_from_1024_to_16384():
     lengths = 1024 * 2 ** np.arange(5)
     taken = [train(n, lambda *x: tiled_attention(*x, causal=True, tile=256)) for n in lengths]
@@ -363,6 +364,7 @@ def test_a_mask_of_lengths_is_never_expanded():
             < train(2048, lambda *x: tiled_attention(*x, tile=256)) + 3 * 256 * 256 * 4)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_holds_16384_words_in_a_fraction_of_one_copy_of_the_weights():
     code = ("import torch; from utils.flash import tiled_attention as program\n"
             "x = torch.randn(3, 1, 1, {n}, 8, requires_grad=True)\n"

@@ -20,6 +20,7 @@ def run(code):
                           check=False, cwd=COURSE, timeout=300)
 
 
+@pytest.mark.slow
 def test_import_is_silent_and_leaves_stderr_open():
     done = run("import sys\n"
                "from utils import frameworks\n"

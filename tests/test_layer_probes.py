@@ -172,6 +172,18 @@ def test_blocks_are_the_shares_of_the_heads_and_miss_nothing():
     assert len([*layer_probes.blocks(sizes.weights(), 3)]) == 4 * 9 + 4
 
 
+@pytest.mark.parametrize(("n_heads", "count"), [(4, 16), (5, 10), (6, 12)])
+def test_of_many_heads_each_is_asked_with_itself_and_the_next(n_heads, count):
+    found = [index for _, index in layer_probes.blocks({"W_q": np.ones((60, 30))}, n_heads)]
+    assert len(found) == count
+    for place, size in enumerate((60, 30)):  # all rows and all columns
+        assert len(set(np.concatenate([index[place].ravel() for index in found]))) == size
+    if n_heads > 4:
+        firsts = {(rows[0, 0] // (60 // n_heads), columns[0, 0] // (30 // n_heads))
+                  for rows, columns in found}
+        assert firsts == {(n, (n + step) % n_heads) for n in range(n_heads) for step in (0, 1)}
+
+
 def test_a_layer_probe_needs_no_heads_in_its_case():
     with pytest.raises(ValueError, match="unpack"):
         layer_probes.equals_reference(layer, kernel_case(), WEIGHTS, 3)

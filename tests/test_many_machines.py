@@ -14,6 +14,8 @@ from utils.torch_attention import attention
 from utils.transformer import EncoderLayer
 from utils.weights import from_linear
 
+pytestmark = pytest.mark.slow
+
 DTYPES = {"float64": 1e-12, "float32": 1e-5}
 A = torch.tensor([[0.5, -1.2], [0.9, 1.1], [-0.7, 0.3], [1.3, 0.2]], dtype=torch.float64)
 N, BATCH = 12, 2

@@ -53,6 +53,7 @@ from utils import (
     torch_attention,
     weights,
 )
+from utils.slots import Slot
 
 ARRAYS = sizes.qkv(d_v=4)
 TENSORS = tuple(map(torch.as_tensor, ARRAYS))
@@ -187,6 +188,7 @@ CALLS = {
     "doctor_command.report_on": ("https://example.org/a.py:f", {"level": "kernel"}, 1.0),
     "einsum_attention.MultiHeadAttentionNew.forward": (
         EINSUM, *SIDE_TENSORS, SIDE_TENSORS[1], TENSOR_KEEP[:, 0]),
+    "estimates.fitted": (abs, [-1.0, 0.0, 2.0]),
     "estimates.hidden": (VIEW_OF_ONE, SCORES, FULL, FULL, (3,), 0.5),
     "estimates.reach": (VIEW_OF_ONE, "top_left"),
     "estimates.scales": (VIEW_OF_ONE, SCORES, FULL),
@@ -287,7 +289,9 @@ CALLS = {
     "layer_level.Layer.probes": (LAYER, subjects.Subject(a_layer_of, "numpy")),
     "layer_level.Layer.steady": (LAYER, EXAM.subject),
     "layer_level.Layer.switches": (LAYER, EXAM.subject),
+    "layer_constants.constants": (EXAM.subject, LAYER),
     "layer_level.Layer.trouble": (LAYER, subjects.Answer(COTANGENT), ASKED),
+    "layer_level.Layer.unsought": (LAYER,),
     "layer_level.levels": (LAYER.form, OPTIONS),
     "layer_probes.blocks": (WEIGHTS, 3),
     "layer_probes.equals_reference": (
@@ -307,6 +311,7 @@ CALLS = {
     "masks.band": ([[0, 1], [2, 3]], 7, 1, 0),
     "masks.decoder": ([7, 3], 7),
     "masks.padding": (np.array([7, 3]), 7),
+    "libraries.epsilon": (MHA,),
     "libraries.known": (MHA,),
     "libraries.plain": (lambda x, memory, keep: memory, *SIDES, KEEP),
     "libraries.plain_self": (lambda x, keep: x, *SIDES, KEEP),
@@ -391,9 +396,11 @@ CALLS = {
     "setup.install": (["numpy"], [("numpy", "2.4.6")]),
     "setup.ready": ({"numpy": "1.0"},),
     "slots.framework": (MHA,),
-    "slots.guess": (MHA, 12, 3),
+    "slot_guess.guess": (MHA, 12, 3),
     "slots.named": ({"o": "out_proj"}, "in_proj_weight"),
     "slots.parts": (MHA, "out_proj"),
+    "slots.tensors": (MHA, "out_proj"),
+    "slots.unsure": (MHA, [Slot("out_proj", "o")]),
     "subjects.answering": (EXAM.subject,),
     "frameworks.guesses": (reference.attention,),
     "subjects.trials": (reference.attention,),

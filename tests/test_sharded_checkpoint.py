@@ -13,6 +13,8 @@ from utils.checks import difference
 from utils.distributed import launch
 from utils.sharded_checkpoint import load, newest, save
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def texts():

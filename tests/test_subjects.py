@@ -77,6 +77,16 @@ def test_a_long_message_is_one_short_line():
     assert len(error) < 200
 
 
+def test_an_error_that_cannot_say_what_it_is_is_told_by_its_kind():
+    class OddError(Exception):
+        def __str__(self):
+            return self.message
+
+    def program(x):
+        raise OddError
+    assert Subject(program, "numpy")(X).error == "raises OddError"
+
+
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_writing_into_an_argument_is_noticed_and_spoils_nothing(framework):
     def program(x, keep):

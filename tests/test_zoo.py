@@ -10,6 +10,8 @@ import zoo_layer_cases  # noqa: F401 - the cases of layers
 from exact import raises
 from zoo.specimen import VOCABULARY, ZOO, rewritten, specimen
 
+pytestmark = pytest.mark.slow
+
 VISIBLE = 1e-3
 HEALTHY = [s for s in ZOO if s.fault is None]
 SICK = [s for s in ZOO if s.fault is not None]

@@ -75,7 +75,7 @@ def unchanged(name, before, after):
 def expected(options, x, memory, held, n_heads, keep):
     """Return out, where a query has keys in all heads, and out where it has none, by option."""
     if options.get("pre_norm"):
-        x, memory = normalised(x), normalised(memory)
+        x, memory = (normalised(side, options.get("epsilon", 1e-5)) for side in (x, memory))
     q, k, v = reference.project(x, memory, held, n_heads)
     seen = np.broadcast_to(True if keep is None else keep, (*q.shape[:3], k.shape[2]))
     if options.get("causal"):
@@ -87,7 +87,7 @@ def expected(options, x, memory, held, n_heads, keep):
     return out, seen.any(axis=-1).all(axis=1), other
 
 
-def normalised(x, epsilon=1e-5):
+def normalised(x, epsilon):
     """Return x with mean 0 and variance 1 over the features: LayerNorm without gain and bias."""
     centred = x - x.mean(axis=-1, keepdims=True)
     return centred / np.sqrt(np.mean(centred ** 2, axis=-1, keepdims=True) + epsilon)

@@ -5,6 +5,7 @@ tried in order of size, so a program without fault is recognised first.
 """
 
 import itertools
+import math
 import time
 from typing import NamedTuple
 
@@ -14,7 +15,8 @@ import numpy as np
 TOLERANCES = {"float64": 2e-5, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
 BOUNDS = (1e-9, 1e-5, 1e-3)  # below which a difference is rounding, and not the same everywhere
 LARGEST = 3      # switches in a set
-SECONDS = 2.0    # of this thread's own work, after which no larger sets are tried
+SECONDS = 2.0    # of this thread's own work, after which no larger sets are tried …
+LEAST = 500      # … once so many have been: in a wide layer, those of a kernel's two faults
 
 
 class Switch(NamedTuple):
@@ -25,24 +27,34 @@ class Switch(NamedTuple):
     detail: str = ""
 
 
-def search(switches, agrees, largest=LARGEST, seconds=SECONDS):
-    """Return all smallest sets of switches, tuples, for which ``agrees(settings)`` is true.
+class Search(NamedTuple):
+    """The sets of switches that were found, how many sets were tried, and how many there are."""
+
+    found: list
+    tried: int
+    sets: int
+
+
+def search(switches, agrees, largest=LARGEST, seconds=SECONDS, least=LEAST):
+    """Return a Search for all smallest sets of switches for which ``agrees(settings)`` is true.
 
     [()] means that no switch is needed, [] that no set will do. Two switches with a setting in
-    common are never in one set.
+    common are never in one set. Sets of the last switches are tried first.
     """
-    end = time.thread_time() + seconds
+    end, tried = time.thread_time() + seconds, 0
+    sets = sum(math.comb(len(switches), size) for size in range(1 + largest))
     for size in range(largest + 1):
         found = []
-        for some in itertools.combinations(switches, size):
-            if size > 1 and time.thread_time() > end:
-                return found
+        for some in reversed([*itertools.combinations(switches, size)]):
+            if size > 1 and tried >= least and time.thread_time() > end:
+                return Search(found[::-1], tried, sets)
+            tried += 1
             settings = together(some)
             if settings is not None and agrees(settings):
                 found.append(some)
         if found:
-            return found
-    return []
+            break
+    return Search(found[::-1], tried, sets)
 
 
 def together(switches):

@@ -39,8 +39,8 @@ def examine(program, level="kernel", *, causal=False, empty_rows=None, framework
 
     A kernel: ``grouped``, k and v may have fewer heads; ``masks``: "any", or "none" where keep is
     always None. A layer: ``self_attention``, memory is x; ``masks``, those that it takes: "any",
-    "heads alike", "padding" (b, 1, 1, j) or "none"; ``pre_norm``, a LayerNorm comes first;
-    ``batch_first``, False where x is (i, b, e).
+    "heads alike", "padding" (b, 1, 1, j) or "none"; ``pre_norm``, a LayerNorm comes first,
+    with eps 1e-5, or what the module's own has; ``batch_first``, False where x is (i, b, e).
 
     A torch module or Keras layer: ``n_heads``, and ``call(module, x, memory, keep) -> out``, by
     default ``module(x, memory, keep)``, without memory in self-attention, without keep if masks are
@@ -92,7 +92,8 @@ def _layers(program, options, self_attention=False, masks="any", pre_norm=False,
     if module or isinstance(program, type) or slots.framework(program):
         program, heads = modules.of_module(program, self_attention=self_attention, masks=masks,
                                            batch_first=batch_first, **module)
-        form = form._replace(equal_widths=True, unbiased=program.unbiased)
+        form = form._replace(equal_widths=True, own=True, unbiased=program.unbiased,
+                             epsilon=program.epsilon)
     elif not batch_first:
         program = libraries.sequence_first(program)
     return program, layer_level.levels(form, options, heads)

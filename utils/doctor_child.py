@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import operator
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,15 @@ from utils.report import Report
 
 
 def main():
-    """Examine what the arguments name, {"file", "name", "options"}, and write the report."""
+    """Examine what the arguments name, {"file", "name", "options"}, write the report and end.
+
+    At once: a thread of the reader's, which Python would wait for, may never end.
+    """
     _, told, out = sys.argv[1:]
     told = json.loads(told)
     report = examined(Path(told["file"]), told["name"], told["options"])
     Path(out).write_text(json.dumps(report.to_dict()), "utf-8")
+    os._exit(0)
 
 
 def examined(file, name, options):
@@ -35,6 +40,8 @@ def examined(file, name, options):
         return Report(name, level, "could not examine", f"{refusal}.")
     except (TypeError, ValueError) as error:  # an option that does not fit, with the words for it
         return Report(name, level, "could not examine", f"{error}.")
+    except BaseException as error:  # what no program should raise, and few do: KeyboardInterrupt
+        return Report(name, level, "could not examine", f"it raises {type(error).__name__}.")
     return replace(report, program=name)
 
 

@@ -13,6 +13,7 @@ from utils.faulty import BATCH, HEADS, KEYS, QUERIES
 
 AXES = ((KEYS,), (QUERIES,), (HEADS,), (HEADS, KEYS), (BATCH,))
 TOLERANCE = 1e-5
+GOLDEN = 0.381966
 
 
 class Hidden(NamedTuple):
@@ -75,6 +76,22 @@ def reach(weights, corner):
     left, right = -int(heard.min()), int(heard.max())
     return (None if left >= -int(offset.min()) else left,
             None if right >= int(offset.max()) else right)
+
+
+def fitted(error, grid, steps=50):
+    """Return the number in the range of ``grid``, ascending, for which ``error(x)`` is smallest.
+
+    Around the best of the grid, by golden section.
+    """
+    best = int(np.argmin([error(x) for x in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    for _ in range(steps):
+        step = GOLDEN * (high - low)
+        if error(low + step) < error(high - step):
+            high -= step
+        else:
+            low += step
+    return float((low + high) / 2)
 
 
 def _within(products, weights, seen, axes):

@@ -47,6 +47,7 @@ class Exam:
     def __init__(self, subject, level):
         self.subject, self.level, self.ask = subject, level, subject
         cases = level.cases()
+        self.untried = ""  # of how many sets of faults how many were tried, where time was short
         self.random = not _same(subject, cases[min(1, len(cases) - 1)].args)
         if self.random:
             self.ask = level.steady(subject)
@@ -101,7 +102,8 @@ class Exam:
         found = [()]
         if not self.agrees({}):
             switches = self.level.switches(self.ask)
-            found = diagnosis.search(switches, self.agrees, self.level.largest)
+            found, tried, sets = diagnosis.search(switches, self.agrees, self.level.largest)
+            self.untried = "" if found or tried == sets else f"{tried:,} of {sets:,}"
         others = self._usable([(case, self.ask(*case.args)) for case in self.level.others()])
         found = [some for some in found if self.agrees(diagnosis.together(some), others)]
         self.answers += others
@@ -141,7 +143,8 @@ class Exam:
         most = "NaN" if np.isinf(gaps[worst]) else f"by up to {gaps[worst]:.1g}"
         return (f"It differs from the reference in {len(gaps)} of {len(self.answers)} cases, "
                 f"{most} ({worst}); " + (f"it is right with: {', '.join(right)}." if right
-                                         else "it is right in none."))
+                                         else "it is right in none.")
+                + getattr(self.level, "unsought", str)())
 
     def largest(self, settings):
         """Return the largest difference of any answer from the faulty program's."""

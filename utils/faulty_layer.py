@@ -8,25 +8,26 @@ import numpy as np
 
 from utils import faulty
 
-EPSILON = 1e-5  # of the LayerNorm, as everywhere
+EPSILON = 1e-5  # of the LayerNorm, as in PyTorch
 
 
-def layer(x, memory, weights, n_heads, keep=None, *, norm=None, swapped=False, unbiased="",
-          transposed="", order="qkv", reading=None, cut="", shared=None, torn="", merge=True,
-          out="W_o b_o", masking="", **kernel):
+def layer(x, memory, weights, n_heads, keep=None, *, norm=None, epsilon=EPSILON, swapped=False,
+          unbiased="", transposed="", order="qkv", reading=None, cut="", shared=None, torn="",
+          merge=True, out="W_o b_o", masking="", **kernel):
     """Return out: (b, i, d_in), (b, j, d_in) -> (b, i, d_out); arguments as of the reference.
 
-    ``norm``: the axis that a LayerNorm, which comes first, runs along. ``swapped``: batch and
-    sequence. ``unbiased`` and ``transposed``: letters of q, k, v, o. ``order``: whose weights q, k
-    and v take; ``reading``: see ``_read``. ``cut``: the input, not the projection, is cut, and each
-    head has its "own" square of W, the "first" one, or its columns of the first "rows".
+    ``norm``: the axis that a LayerNorm, which comes first, runs along, with ``epsilon`` added to
+    the variance. ``swapped``: batch and sequence. ``unbiased`` and ``transposed``: letters of q, k,
+    v, o. ``order``: whose weights q, k and v take; ``reading``: see ``_read``. ``cut``: the input,
+    not the projection, is cut, and each head has its "own" square of W, the "first" one, or its
+    columns of the first "rows".
     ``shared``: (head, letters), the head that all use, with "mask" its mask too. ``torn``: letters
     of what is split without transpose; ``merge``: with one. ``out``: what of W_o and b_o is used.
     ``masking``: a name in MASKINGS.
     """
     weights = _weights(weights, n_heads, unbiased, transposed, order, reading)
     if norm is not None:
-        x, memory = _normalised(x, norm), _normalised(memory, norm)
+        x, memory = _normalised(x, norm, epsilon), _normalised(memory, norm, epsilon)
     if swapped:
         x, memory, keep = x.swapaxes(0, 1), memory.swapaxes(0, 1), None
     heads = []
@@ -43,7 +44,7 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, swapped=False, u
         keep = MASKINGS[masking](keep) if masking else keep
     context, _ = faulty.attention(*heads, keep, **kernel)
     context = _merge(context, merge)
-    context = context @ weights["W_o"] if "W_o" in out else context
+    context = _times(context, weights["W_o"]) if "W_o" in out else context
     context = context + weights["b_o"] if "b_o" in out else context
     return context.swapaxes(0, 1) if swapped else context
 
@@ -62,38 +63,46 @@ def _weights(weights, n_heads, unbiased, transposed, order, reading):
 def _read(weights, n_heads, axes, back, letters="qkv"):
     """Return W_q … b_v packed as (3, h, d) and read in the order ``axes``; ``back``: vice versa.
 
-    ``letters``: those that are packed, "qkv", or "kv" as (2, h, d).
+    ``letters``: those that are packed, "qkv", or "kv" as (2, h, d); with an o, the rows of W_o as
+    the features of one.
     """
     width = weights["W_q"].shape[1]
-    sizes = (len(letters), n_heads, width // n_heads)
-    place = np.arange(len(letters) * width)
+    sides = letters.replace("o", "")
+    sizes = (len(sides), n_heads, width // n_heads)
+    place = np.arange(len(sides) * width)
     if back:
         place = place.reshape(sizes).transpose(axes)
     else:
         place = place.reshape([sizes[n] for n in axes]).transpose(np.argsort(axes))
-    found = {}
+    place = place.reshape(-1, width)
+    found = {"W_o": weights["W_o"][place[0]]} if "o" in letters else {}
     for kind in "Wb":
-        packed = np.concatenate([weights[f"{kind}_{letter}"] for letter in letters], axis=-1)
+        packed = np.concatenate([weights[f"{kind}_{letter}"] for letter in sides], axis=-1)
         found |= {f"{kind}_{letter}": packed[..., mine]
-                  for letter, mine in zip(letters, place.reshape(-1, width), strict=True)}
+                  for letter, mine in zip(sides, place, strict=True)}
     return found
 
 
-def _normalised(x, axis):
+def _normalised(x, axis, epsilon):
     centred = x - x.mean(axis=axis, keepdims=True)
-    return centred / np.sqrt((centred ** 2).mean(axis=axis, keepdims=True) + EPSILON)
+    return centred / np.sqrt((centred ** 2).mean(axis=axis, keepdims=True) + epsilon)
 
 
 def _project(x, weight, bias, n_heads, cut):
     """Return x W + b, or with ``cut`` what each head makes of its own features of x."""
     if not cut:
-        return x @ weight + bias
+        return _times(x, weight) + bias
     width = x.shape[-1] // n_heads
     blocks = [slice(n * width, (n + 1) * width) for n in range(n_heads)]
     first = blocks[:1] * n_heads
     rows, columns = {"own": (blocks, blocks), "first": (first, first), "rows": (first, blocks)}[cut]
     return np.concatenate([x[..., mine] @ weight[row, column] + bias[column] for mine, row, column
                            in zip(blocks, rows, columns, strict=True)], axis=-1)
+
+
+def _times(x, weight):
+    """Return x W, in one product for all examples: at large widths reading W takes the time."""
+    return (x.reshape(-1, x.shape[-1]) @ weight).reshape(*x.shape[:-1], -1)
 
 
 def _split(x, n_heads, transpose):

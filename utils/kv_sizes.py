@@ -1,6 +1,6 @@
 """What published models keep of each token they have read, and what their weights take.
 
-The numbers are those of the papers named; the weights are counted as published, in billions of
+The shapes are those of the papers named; the weights are counted as published, in billions of
 parameters, rounded. All of these models keep both in 16 bits unless they are made smaller.
 """
 

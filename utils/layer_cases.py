@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import kernel_cases, masks, sizes
+from utils import faulty_layer, kernel_cases, masks, sizes
 from utils.kernel_cases import LARGE, Case
 
 SEARCH = {"batch": 2, "n_q": 5, "n_k": 7, "heads": 3, "d_head": 4, "d_in": 11, "d_out": 13}
@@ -28,6 +28,8 @@ class Form(NamedTuple):
     masks: str = "any"
     pre_norm: bool = False
     unbiased: str = ""   # letters of q, k, v, o that it holds no bias for
+    own: bool = False    # a module, with weights of its own: in what order is its affair
+    epsilon: float = faulty_layer.EPSILON  # of the LayerNorm
 
     def __str__(self):
         limits = [text for text, on in (("d_in == d_model == d_out", self.equal_widths),

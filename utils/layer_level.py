@@ -10,6 +10,7 @@ from utils import (
     kernel_cases,
     kernel_constants,
     layer_cases,
+    layer_constants,
     layer_probes,
     layer_switches,
     probe_run,
@@ -53,7 +54,7 @@ class Layer(NamedTuple):
 
     def expected(self, args, settings, empty):
         """Return (out, None) of the faulty layer with these settings; NaN where it has no out."""
-        norm = {"norm": -1} if self.form.pre_norm else {}
+        norm = {"norm": -1, "epsilon": self.form.epsilon} if self.form.pre_norm else {}
         settings = self.options.settings() | norm | settings
         try:
             return faulty_layer.layer(*args, **settings, empty=empty), None
@@ -63,11 +64,20 @@ class Layer(NamedTuple):
     def switches(self, ask):
         """Return the Switches to try, those of constants read off the program included."""
         found = layer_switches.switches(self.form, self.options)
-        if self.form.pre_norm or (self.heads and self.heads[1] < 3):
-            return found
+        if self._closed():
+            return found + layer_constants.constants(ask, self)
         return found + kernel_constants.constants(
             layer_cases.as_kernel(ask, self.form, self.heads and self.heads[1]), self._sizes(),
             self.options, MASKS[self.form.masks])
+
+    def _closed(self):
+        """Return whether the kernel inside cannot be asked alone, by weights that only copy."""
+        return self.form.pre_norm or bool(self.heads and self.heads[1] < 3)
+
+    def unsought(self):
+        """Return in a sentence, to be added to others, what was not looked for, or nothing."""
+        return (" A window was not looked for: behind a LayerNorm, or in heads of one or two "
+                "features, it cannot be seen.") if self._closed() else ""
 
     def _sizes(self):
         """Return two sizes of the kernel inside that can be seen from outside."""

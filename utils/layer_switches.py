@@ -8,6 +8,7 @@ from utils.faulty_layer import MASKINGS
 
 TOKENS = {0: "n", 1: "h", 2: "d"}
 READINGS = [axes for axes in itertools.permutations(range(3)) if axes[0] != 0]
+WITHIN = (0, 2, 1)  # each of q, k and v for itself
 LEAKS = {"on the queries": "it hides queries instead of keys",
          **{name: f"the mask is used {name}" for name in MASKINGS
             if name.startswith(("in ", "not "))}}
@@ -24,7 +25,7 @@ def switches(form, options):
     found = [Switch("merge without transpose", {"merge": False}),
              Switch("split and merge without transpose", {"torn": "qkv", "merge": False}),
              Switch("split without transpose", {"torn": "qkv"}),
-             *_projections(form), *_orders()]
+             *_projections(form), *_orders(form)]
     if form.masks != "none":
         for fault, names in (("padding leak", LEAKS), ("other example's mask", OTHERS)):
             found += [Switch(fault, {"masking": name}, detail) for name, detail in names.items()
@@ -56,8 +57,8 @@ def _projections(form):
     return found
 
 
-def _orders():
-    """Return the Switches of how packed weights are read."""
+def _orders(form):
+    """Return the Switches of how packed weights are read, and of a module's own features."""
     found = [Switch("packed order", {"order": "".join(order)}, f"read as [{' | '.join(order)}]")
              for order in itertools.permutations("qkv") if "".join(order) != "qkv"]
     for axes in READINGS:
@@ -66,6 +67,10 @@ def _orders():
                   for letters in ("qkv", "kv") for back, detail in (
                       (False, f"{', '.join(letters)}: (n, h, d) is read as ({names})"),
                       (True, f"{', '.join(letters)}: ({names}) is read as (n, h, d)"))]
+    if form.own:
+        found += [Switch("interleaved packing", {"reading": (WITHIN, False, letters)},
+                         f"{', '.join(letters)}: (h, d) is read as (d, h)")
+                  for letters in ("qkvo", "qkv")]
     return found
 
 

@@ -3,15 +3,19 @@
 Nobody needs to say for them which part plays which role, or how a mask is handed over.
 """
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
+
+import numpy as np
 
 from utils import conventions, frameworks, subjects
 
 # Arguments by which modules are asked for their weights.
 ASKING = ("need_weights", "return_weights", "return_attention", "return_attention_scores",
           "output_attentions")
+EPSILON = ("eps", "epsilon", "variance_epsilon")  # what LayerNorms call it
 
 
 class Known(NamedTuple):
@@ -64,14 +68,28 @@ def _keras(module, x, memory, keep, return_attention_scores=False):
     return module(x, memory, attention_mask=mask, return_attention_scores=return_attention_scores)
 
 
+def epsilon(module):
+    """Return what the first LayerNorm in a module adds to the variance, or None."""
+    parts = module.modules() if hasattr(module, "modules") else getattr(
+        module, "_flatten_layers", list)()
+    return next((getattr(part, name) for part in parts if "LayerNorm" in type(part).__name__
+                 for name in EPSILON if isinstance(getattr(part, name, None), float)), None)
+
+
 def plain(module, x, memory, keep, **asked):
     """Return what a module answers that is called as ``module(x, memory, keep)``."""
-    return module(x, memory, keep, **asked)
+    return module(*_given(module, x, memory, keep), **asked)
 
 
 def plain_self(module, x, memory, keep, **asked):
     """Return what a module answers that is called as ``module(x, keep)``."""
-    return module(x, keep, **asked)
+    return module(*_given(module, x, keep), **asked)
+
+
+def _given(module, *args):
+    """Return the arguments, less a mask of None that Keras would take for a second one."""
+    names = [*inspect.signature(getattr(module, "call", len)).parameters]
+    return args[:-1] if args[-1] is None and names[len(args) - 1:len(args)] == ["mask"] else args
 
 
 def unmasked(module, x, memory, keep, **asked):
@@ -105,5 +123,6 @@ def _turned(x):
     if getattr(x, "ndim", 0) < 2:
         return x
     if hasattr(x, "swapaxes"):
-        return x.swapaxes(0, 1)
+        x = x.swapaxes(0, 1)
+        return x.contiguous() if hasattr(x, "contiguous") else np.ascontiguousarray(x)
     return frameworks.tensorflow().transpose(x, [1, 0, *range(2, x.ndim)])

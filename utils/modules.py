@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from utils import checks, frameworks, libraries, slots, subjects
+from utils import checks, faulty_layer, frameworks, libraries, slot_guess, slots, subjects
 
 PLAIN = {(True, False): libraries.plain, (True, True): libraries.plain_self,  # masks, alone
          (False, False): libraries.unmasked, (False, True): libraries.unmasked_self}
@@ -26,6 +26,11 @@ class Module:
     def __init__(self, build, call, roles=None, packed=None, size=(12, 3), batch_first=True):
         with subjects.refusing():
             sample = build(*size)
+        if not slots.framework(sample):
+            raise subjects.RefusalError(
+                "is neither a torch module nor a Keras layer, so no weights can be written into "
+                "it; its attention can be examined as a function of x, memory, weights, n_heads "
+                "and keep")
         known = libraries.known(sample)
         if known and not (roles or packed):
             roles, packed = known.roles, known.packed
@@ -36,16 +41,17 @@ class Module:
         self.build, self.built, self.written = build, {}, {}
         self.framework, self.__name__ = slots.framework(sample), type(sample).__name__
         self.said, self.guessed = slots.named(roles or {}, packed), not roles and not packed
-        self.missing, self.unbiased, self.where = "", "", ""
+        self.missing, self.unbiased, self.where, self.epsilon = "", "", "", faulty_layer.EPSILON
         with subjects.refusing():
             self._see(size)
 
     def _see(self, size):
-        """Note where a module of this size holds its weights, and which of them have no bias."""
+        """Note where a module of this size holds its weights, which have no bias, and its eps."""
         sample = self._module(*size, "float32", [self._tensor(np.ones((2, 4, size[0])))] * 2)
+        self.epsilon = libraries.epsilon(sample) or faulty_layer.EPSILON
         try:
             mine = self._slots(sample, *size)
-        except slots.HoldingError as error:
+        except slot_guess.HoldingError as error:
             self.missing = str(error)
         else:
             self.unbiased = "".join(slot.letters for slot in mine
@@ -75,7 +81,7 @@ class Module:
         return sum(math.prod(w.shape) for w in _weights(module))
 
     def _slots(self, module, d_model, n_heads):
-        return slots.guess(module, d_model, n_heads) if self.guessed else self.said
+        return slot_guess.guess(module, d_model, n_heads) if self.guessed else self.said
 
     def _tensor(self, x):
         if self.framework == "torch":
@@ -83,11 +89,13 @@ class Module:
         return frameworks.tensorflow().constant(x, "float32")
 
     def _module(self, d_model, n_heads, dtype, sides):
-        """Return the module of this size and dtype, built and, in Keras, called once."""
+        """Return the module of this size and dtype, built and, where it is lazy, called once."""
         key = d_model, n_heads, dtype
         if key not in self.built and self.framework == "torch":
             module = copy.deepcopy(self.build(d_model, n_heads))
             self.built[key] = module.to(getattr(sys.modules["torch"], dtype)).eval()
+            if _lazy(module):  # shapes come with the first call
+                self.call(module, *sides, None)
         elif key not in self.built:
             with frameworks.keras_dtype(dtype):
                 self.built[key] = self.build(d_model, n_heads)
@@ -137,8 +145,17 @@ def _wanted(module, call):
     return next((name for name in libraries.ASKING if name in names), "")
 
 
+def _lazy(module):
+    """Return whether a torch module has parameters that wait for its first call."""
+    lazy = sys.modules["torch"].nn.parameter.is_lazy
+    return any(map(lazy, module.parameters()))
+
+
 def _width(module, slot):
     """Return d_model of a module, from a kernel (d_model, d_model) or what holds several."""
+    if slots.framework(module) == "torch" and _lazy(module):
+        raise subjects.RefusalError("has weights whose shapes are not known before its first call; "
+                                    "call it once, or hand over its class")
     if slot is None:
         counts = [math.prod(w.shape) for w in _weights(module) if len(w.shape) > 1]
         widths = [math.isqrt(n) for n in counts if math.isqrt(n) ** 2 == n]

@@ -65,7 +65,7 @@ def definition(thing):
     (`inspect.getsource` does not find the classes of a notebook.)
     """
     for part in vars(thing).values() if isinstance(thing, type) else [thing]:
-        code = inspect.unwrap(getattr(part, "__func__", part))  # static, too
+        code = inspect.unwrap(part)  # of a static method, too
         if not inspect.isfunction(code) or code.__module__ != thing.__module__:
             continue  # a method that was made elsewhere
         source = "".join(linecache.getlines(code.__code__.co_filename))

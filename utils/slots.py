@@ -1,6 +1,5 @@
 """Where a torch module or Keras layer holds W_q, W_k, W_v and W_o, and how to write into it."""
 
-import math
 import operator
 import re
 import sys
@@ -8,12 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-WORDS = re.compile(r"(?:w|to|fc|lin|linear|proj)?_*(?P<what>queries|query|q|keys|key|k|values|value"
-                   r"|v|output|out|o|proj|fc|dense)s?_*(?:proj|linear|dense|fc|w|layer)?_*\d*")
+from utils import checks, subjects
 
-
-class HoldingError(ValueError):
-    """It cannot be told where a module holds its weights."""
+KINDS = re.compile(r"weight|kernel|bias|^[wb]|_[wb]$|_", re.IGNORECASE)  # W_q and bias_q are of q
+SURE = re.compile(r"torch\.nn\.modules\.(linear|conv)|keras\..*\.core")  # how these lie is known
+COMPUTED = ("weight_g", "weight_v", "weight_orig", "parametrizations")  # what a weight is made from
 
 
 class Slot(NamedTuple):
@@ -39,30 +37,88 @@ def named(roles, packed=None):
 
 
 def parts(module, name):
-    """Return (weight, bias or None) of the part or parameter of this name."""
-    part = operator.attrgetter(name)(module)
-    for weight in ("weight", "kernel"):
-        if hasattr(part, weight):
-            return getattr(part, weight), getattr(part, "bias", None)
-    owner, _, last = name.rpartition(".")
-    owner = operator.attrgetter(owner)(module) if owner else module
-    return part, getattr(owner, last.replace("weight", "bias"), None) if "weight" in last else None
+    """Return (weight, bias or None) of the part or parameter of this name.
+
+    Raises RefusalError for a weight that is computed from others, and where a vector that belongs
+    to no weight may be its bias.
+    """
+    part, owner = _homes(module, name)
+    weight, bias = tensors(module, name)
+    if part is not weight and any(hasattr(part, made) for made in COMPUTED):
+        raise subjects.RefusalError(f"computes the weight of {name} from others, as weight_norm "
+                                    "and parametrize do; none can be written in")
+    loose = [] if bias is not None else [
+        other for home in (part, owner) for other, vector in _own(home).items()
+        if vector.shape in [(n,) for n in weight.shape] and not _neutral(vector)
+        and not any(_kin(other, last) for last, w in _own(home).items() if len(w.shape) > 1)]
+    if loose:
+        raise subjects.RefusalError(f"holds no bias of {name} by name, but {' and '.join(loose)} "
+                                    "may be it; call the bias of W_q b_q, that of Wq bq")
+    return weight, bias
+
+
+def tensors(module, name):
+    """Return (weight, bias or None) of the part or parameter of this name, whatever they are."""
+    part, owner = _homes(module, name)
+    last = next((last for last in ("weight", "kernel") if hasattr(part, last)), "")
+    if last:
+        weight, owner, bias = getattr(part, last), part, getattr(part, "bias", None)
+    else:
+        weight, last, bias = part, name.rpartition(".")[2], None
+    if bias is None:
+        bias = next((vector for other, vector in _own(owner).items() if _kin(other, last)
+                     and vector.shape in [(n,) for n in weight.shape]), None)
+    return weight, bias
+
+
+def _homes(module, name):
+    """Return what has this name, and what that stands in."""
+    owner = name.rpartition(".")[0]
+    return operator.attrgetter(name)(module), (
+        operator.attrgetter(owner)(module) if owner else module)
+
+
+def _own(home):
+    """Return {name: parameter} of those that stand in a module or layer itself."""
+    if framework(home) == "torch":
+        return dict(home.named_parameters(recurse=False))
+    return {name: w for name, w in getattr(home, "__dict__", {}).items()
+            if hasattr(w, "assign") and hasattr(w, "shape")}
+
+
+def _kin(bias, weight):
+    """Return whether two names are of one projection: b_q and W_q, q_bias and q_weight, bq, Wq."""
+    return KINDS.sub("", bias).lower() == KINDS.sub("", weight).lower()
+
+
+def _neutral(vector):
+    """Return whether a vector is all zeros or all ones: nothing changes if it is added, or used."""
+    numbers = set(checks.to_numpy(vector).tolist())
+    return numbers in ({0.0}, {1.0})
 
 
 def write(module, slot, weights, n_heads):
-    """Write what a slot holds of a weight set, a dict of NumPy arrays, into the module."""
-    for kind, variable in zip("Wb", parts(module, slot.name), strict=True):
+    """Write what a slot holds of a weight set, a dict of NumPy arrays, into the module.
+
+    Where it holds the square of a single head, it gets the first.
+    """
+    for kind, variable in zip("Wb", tensors(module, slot.name), strict=True):
         if variable is None:
             continue
         array = np.concatenate([weights[f"{kind}_{letter}"] for letter in slot.letters], axis=-1)
         if slot.head is not None:
             array = np.split(array, n_heads, axis=-1)[slot.head]
+        small = tuple(n // n_heads for n in array.shape)
+        if tuple(variable.shape) in (small, (*small, 1)):
+            array = array[tuple(map(slice, small))]
         if framework(module) == "tensorflow":
             variable.assign(array.reshape(variable.shape))  # heads may have an axis of their own
         else:
             torch = sys.modules["torch"]
+            array = _turned(module, slot.name, array, variable.shape)
+            array = array.reshape(array.shape + (1,) * (variable.ndim - array.ndim))
             with torch.no_grad():
-                variable.copy_(torch.as_tensor(_turned(module, slot.name, array, variable.shape)))
+                variable.copy_(torch.as_tensor(array))
 
 
 def _turned(module, name, array, shape):
@@ -72,54 +128,19 @@ def _turned(module, name, array, shape):
     """
     if array.ndim == 1 or type(operator.attrgetter(name)(module)).__name__ == "Conv1D":
         return array
-    return array if tuple(shape) == array.shape != array.shape[::-1] else array.T
+    return array if tuple(shape[:2]) == array.shape != array.shape[::-1] else array.T
 
 
-def guess(module, d_model, n_heads):
-    """Return the Slots of a module that maps d_model to d_model, by shapes and then by names.
+def unsure(module, slots):
+    """Return the letters of Slots whose kernels may as well be (in, out) as (out, in).
 
-    Raises HoldingError when there are not a q, a k and a v to be seen.
+    These are square parameters of a class of somebody's own; how a library's lie is known.
     """
-    square, found, loose = d_model ** 2, [], []
-    for name in _candidates(module):
-        count = math.prod(parts(module, name)[0].shape)
-        if count in (3 * square, 2 * square):
-            found.append(Slot(name, "qkv"[3 - count // square:]))
-        elif count == square:
-            loose.append((name, None))
-        elif count * n_heads == square:
-            loose.append((name, re.sub(r"\d+", "", name)))
-    kinds = dict.fromkeys(kind or name for name, kind in loose)
-    free = [letter for letter in "qkvo" if letter not in "".join(slot.letters for slot in found)]
-    letters = {kind: _letter(kind) for kind in kinds}
-    if sorted(letters.values()) != sorted(free)[:len(kinds)] and set(letters.values()) != set(free):
-        letters = dict(zip(kinds, free, strict=False))  # in the order in which they were made
-    heads = dict.fromkeys(kinds, 0)
-    for name, kind in loose:
-        if (kind or name) in letters:
-            found.append(Slot(name, letters[kind or name], heads[kind or name] if kind else None))
-            heads[kind or name] += 1
-    if not set("qkv") <= set("".join(slot.letters for slot in found)):
-        raise HoldingError(f"where {type(module).__name__} holds q, k and v cannot be guessed; say "
-                         'roles={"q": name, "k": name, "v": name, "o": name}')
+    found = ""
+    for slot in slots:
+        shape = tuple(tensors(module, slot.name)[0].shape)
+        kind = type(operator.attrgetter(slot.name)(module))
+        known = kind.__name__ == "Conv1D" or any(
+            SURE.match(base.__module__) for base in kind.__mro__)
+        found += slot.letters if len(shape) == 2 and shape[0] == shape[1] and not known else ""
     return found
-
-
-def _candidates(module):
-    """Return the names of parts, or else parameters, that hold a kernel."""
-    if framework(module) == "tensorflow":
-        return [name for name, part in vars(module).items() if hasattr(part, "kernel")]
-    linear = [name for name, part in module.named_modules()
-              if getattr(part, "weight", None) is not None and part.weight.ndim == 2]
-    return linear + [name for name, w in module.named_parameters() if w.ndim == 2
-                     and name.rpartition(".")[0] not in linear]
-
-
-def _letter(name):
-    """Return which of q, k, v, o a name speaks of, or nothing."""
-    for part in reversed(name.strip(".").lower().split(".")):
-        match = WORDS.fullmatch(part)
-        if match:
-            first = match["what"][0]
-            return first if first in "qkvo" else "o"
-    return ""

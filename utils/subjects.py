@@ -107,7 +107,10 @@ def trials(program, framework=None):
 
 def _said(error):
     """Return an exception as one line of at most 200 characters."""
-    text = " ".join(str(error).split())[:170].rstrip(". ")
+    try:
+        text = " ".join(str(error).split())[:170].rstrip(". ")
+    except Exception:  # it cannot even say what it is
+        text = ""
     return f"raises {type(error).__name__}" + (f": {text}" if text else "")
 
 

@@ -14,6 +14,8 @@ class Undropped:
     numbers stays random, and then ``dropout`` is False.
     """
 
+    kind = "the dropout of a framework"
+
     def __init__(self, subject):
         self.subject = subject
         self.dropout = True
@@ -31,29 +33,49 @@ def _no_dropout(program):
 
     Also where the program's file calls them by names of its own: ``sdpa = F.scaled_dot_…``.
     """
-    tame = []  # (where it lives, its name, what stands in for it)
-    if "torch" in sys.modules:
-        functional = sys.modules["torch"].nn.functional
-        fused = functional.scaled_dot_product_attention
-        tame += [(functional, "dropout", _as_it_is),
-                 (functional, "scaled_dot_product_attention", _without_dropout_p(fused))]
-    if "tensorflow" in sys.modules:
-        tame.append((sys.modules["tensorflow"].nn, "dropout", _as_it_is))
+    scopes = _scopes(program)
     with contextlib.ExitStack() as stack:
-        for home, name, other in tame:
+        for home, name, other in _tame():
             wild = getattr(home, name)
-            for scope in _scopes(program):
+            for scope in scopes:
                 own = {key: other for key, value in scope.items() if value is wild}
-                stack.enter_context(mock.patch.dict(scope, own))
+                if own:
+                    stack.enter_context(mock.patch.dict(scope, own))
             stack.enter_context(mock.patch.object(home, name, other))
         yield
 
 
+def _tame():
+    """Return (where it lives, its name, what stands in for it) of each function with dropout."""
+    found = []
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        functional = torch.nn.functional
+        fused = _without_dropout_p(functional.scaled_dot_product_attention)
+        found += [(torch, "dropout", _as_it_is), (functional, "dropout", _as_it_is),
+                  (functional, "scaled_dot_product_attention", fused)]
+    if "tensorflow" in sys.modules:
+        nn = sys.modules["tensorflow"].nn
+        found += [(nn, "dropout", _as_it_is), (nn.experimental, "stateless_dropout", _as_it_is)]
+    return found  # the last is what Keras calls
+
+
 def _scopes(program):
-    """Yield the global names of a function, and of those that it is put together from."""
-    parts = [program, getattr(program, "func", None), *getattr(program, "args", ()),
-             *getattr(program, "keywords", {}).values()]
-    yield from (part.__globals__ for part in parts if hasattr(part, "__globals__"))
+    """Return the global names of a function, and of all that it is put together from."""
+    parts = [program, *(getattr(program, name, None) for name in ("func", "call", "program")),
+             *getattr(program, "args", ()), *getattr(program, "keywords", {}).values(),
+             *(method for module in getattr(program, "built", {}).values()
+               for method in _methods(module))]
+    found = [part.__globals__ for part in parts if hasattr(part, "__globals__")]
+    return list({id(scope): scope for scope in found}.values())
+
+
+def _methods(module):
+    """Yield the methods of a module and its parts, those of the frameworks aside."""
+    parts = module.modules() if hasattr(module, "modules") else module._flatten_layers()
+    for kind in {kind for part in parts for kind in type(part).__mro__}:
+        if kind.__module__.partition(".")[0] not in ("torch", "keras", "builtins"):
+            yield from vars(kind).values()
 
 
 def _as_it_is(x, *args, **kwargs):

@@ -1,7 +1,8 @@
 """From what an examination found to the Report that a reader gets."""
 
-from utils import diagnosis
+from utils import diagnosis, slot_guess, slots
 from utils.exam import OVERFLOW
+from utils.layer_switches import WITHIN
 from utils.report import Report, described
 
 EXACT, SINGLE = 1e-9, 1e-5  # float64 and float32 are this good, whatever the order of operations
@@ -38,9 +39,9 @@ def written(name, level, exam, found, empty_rows=None):
     if dropout and evidence:
         evidence = evidence.rstrip(".") + ", its dropout aside."
     findings, notes = _besides(exam), _notes(exam)
-    if getattr(exam.subject.program, "guessed", False):
-        found, order = _unordered(found)
-        notes += order
+    if hasattr(exam.subject.program, "guessed"):
+        found, orders = _unordered(found, exam.subject.program)
+        notes += orders
     details = {switch.fault: switch.detail for some in found for switch in some if switch.detail}
     names = list(dict.fromkeys((*["dropout in eval"] * dropout, *(switch.fault for switch in some))
                                for some in found))
@@ -48,7 +49,7 @@ def written(name, level, exam, found, empty_rows=None):
         wrong, choices = _choices(exam, settings, empty_rows)
         found_besides, noted = _asked_besides(exam)
         findings, notes = findings + wrong + found_besides, notes + choices + noted
-    elif not names:
+    elif not names and not getattr(exam.subject.program, "missing", ""):
         findings += [] if len(exam.undefined) == len(exam.asked) else [exam.differences()]
         findings += [] if exam.undefined or exam.random else _probed(exam)
     verdict, headline = _verdict(exam, names, findings, notes, details)
@@ -69,9 +70,12 @@ def _verdict(exam, names, findings, notes, details):
         return "sick", (f"it gives NaN in {len(exam.undefined)} of {len(exam.asked)} cases, "
                         f"where numbers are due ({exam.undefined[0]}).")
     if not names and exam.random:
-        return "sick", "no match. Asked the same again, it answers otherwise, and not by dropout."
+        return "sick", ("no match. Asked the same again, it answers otherwise, and not by "
+                        f"{getattr(exam.ask, 'kind', 'dropout on its weights')}.")
     if not names:
-        return "sick", "no match. It is not the reference, nor any fault with a name."
+        rest = (f"and only {exam.untried} sets of faults were tried" if exam.untried else
+                "nor any fault with a name")
+        return "sick", f"no match. It is not the reference, {rest}."
     if names == [()] and findings:
         return "sick", (f"{findings[0][0].lower()}{findings[0][1:]} Otherwise it equals the "
                         "reference.")
@@ -89,15 +93,33 @@ def _named(names, details):
     return f"{' and '.join(names[0])}." + (f" {described(one, details)}" if one else "")
 
 
-def _unordered(found):
-    """Return (found, notes) without the faults that a guess of the roles may have put there."""
-    orders = [switch for some in found[:1] for switch in some if switch.fault in ORDERS]
-    if not orders:
+def _unordered(found, module):
+    """Return (found, notes) without what need be no fault, but how a module holds its weights."""
+    turned = _unsure(found, module)
+
+    def held(switch):
+        if turned.issuperset(switch.settings.get("transposed", "?")):
+            return "its square parameters as nn.Linear or Dense would hold them"
+        if switch.settings.get("reading", [()])[0] == WITHIN:
+            return "the features of each head side by side"
+        return "the roles as guessed" if switch.fault in ORDERS and module.guessed else ""
+
+    shown = [switch for some in found[:1] for switch in some if held(switch)]
+    if not shown:
         return found, []
-    rest = [tuple(switch for switch in some if switch.fault not in ORDERS) for some in found]
+    rest = [tuple(switch for switch in some if not held(switch)) for some in found]
     return (rest if all(rest) else [()]), [
-        f"With the roles as guessed it shows: {orders[0].fault} ({orders[0].detail}). If it is "
-        "meant to hold them so, nothing is wrong."]
+        f"With {held(switch)} it shows: {switch.fault} ({switch.detail}). If it is meant to hold "
+        "them so, nothing is wrong." for switch in shown]
+
+
+def _unsure(found, module):
+    """Return the set of letters whose weights may be meant the other way round."""
+    if module.missing or not any("transposed" in s.settings for some in found for s in some):
+        return set()
+    (d_model, n_heads, _), built = next(iter(module.built.items()))
+    held = slot_guess.guess(built, d_model, n_heads) if module.guessed else module.said
+    return set(slots.unsure(built, held))
 
 
 def _masked(asked):
