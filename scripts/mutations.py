@@ -679,9 +679,12 @@ MUTATIONS = {
     "layer_level.Layer.unsought": [
         ("if self._closed()", "if False"),
     ],
+    "libraries.unlearned": [
+        ("variable.data.fill_(value)", "pass"), ("variable.assign(", "np.asarray("),
+    ],
     "libraries.epsilon": [
-        ('"LayerNorm" in', '"Norm" in'),
-        ("for name in EPSILON if", "for name in EPSILON[:1] if"),
+        ("in _norms(module)", "in _norms(module)[1:]"),
+        ("for name in EPSILON", "for name in EPSILON[:1]"),
     ],
     "libraries.known": [('{"o": "out_proj"}', '{"v": "out_proj"}'),
                         ("module.num_heads * module.key_dim", "module.key_dim")],

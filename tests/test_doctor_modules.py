@@ -240,6 +240,26 @@ def test_the_epsilon_of_a_module_is_that_of_its_first_layernorm():
     assert libraries.epsilon(layer) == 0.125
 
 
+def test_what_a_layernorm_has_learned_is_set_aside_as_the_other_weights_are():
+    module = Normed(12, 3)
+    torch.nn.init.normal_(module.norm.weight)
+    torch.nn.init.normal_(module.norm.bias)
+    learned = module.norm.weight.detach().clone()
+    assert after_the_norm(module, n_heads=3, roles=ROLES).verdict == "note"
+    assert torch.equal(module.norm.weight, learned)
+
+
+def test_what_a_keras_layernorm_has_learned_is_set_aside_and_comes_back():
+    norm = frameworks.tensorflow().keras.layers.LayerNormalization()
+    layer = keras_attention()(12, 3, norm)
+    layer(np.ones((1, 2, 12), "float32"))
+    norm.gamma.assign(np.arange(12.0))
+    norm.beta.assign(np.arange(12.0))
+    report = after_the_norm(layer, n_heads=3, call=libraries.plain_self)
+    assert report.verdict == "note"
+    assert norm.gamma.numpy().tolist() == norm.beta.numpy().tolist() == [*range(12)]
+
+
 def test_without_a_layernorm_of_its_own_the_epsilon_is_pytorchs():
     def build(d_model, n_heads):
         return Normed(d_model, n_heads, lambda e: lambda x: F.layer_norm(x, (e,)))

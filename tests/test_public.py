@@ -445,7 +445,7 @@ for part in PARTS:
     CALLS |= part.CALLS
 KEYWORDS = {"sequence_first.MultiHeadAttention.forward": {
     "query": SEQUENCES[0], "key": SEQUENCES[1], "value": SEQUENCES[1], "mask": SEQUENCE_MASK}}
-WRITES = {"probe_process.receive", "probe_process.send",
+WRITES = {"probe_process.receive", "probe_process.send", "libraries.unlearned",
           "slots.write", "weights.load",  # into its first argument: that is what it is for
           *(name for part in PARTS for name in getattr(part, "WRITES", ()))}
 NOTHING_TO_MODIFY = {

@@ -40,7 +40,8 @@ def examine(program, level="kernel", *, causal=False, empty_rows=None, framework
     A kernel: ``grouped``, k and v may have fewer heads; ``masks``: "any", or "none" where keep is
     always None. A layer: ``self_attention``, memory is x; ``masks``, those that it takes: "any",
     "heads alike", "padding" (b, 1, 1, j) or "none"; ``pre_norm``, a LayerNorm comes first,
-    with eps 1e-5, or what the module's own has; ``batch_first``, False where x is (i, b, e).
+    with eps 1e-5, or what the module's own has, its gain and bias set aside; ``batch_first``,
+    False where x is (i, b, e).
 
     A torch module or Keras layer: ``n_heads``, and ``call(module, x, memory, keep) -> out``, by
     default ``module(x, memory, keep)``, without memory in self-attention, without keep if masks are

@@ -70,10 +70,25 @@ def _keras(module, x, memory, keep, return_attention_scores=False):
 
 def epsilon(module):
     """Return what the first LayerNorm in a module adds to the variance, or None."""
+    return next((getattr(part, name) for part in _norms(module) for name in EPSILON
+                 if isinstance(getattr(part, name, None), float)), None)
+
+
+def unlearned(module):
+    """Set every LayerNorm in a module to a gain of 1 and a bias of 0, as in the reference."""
+    for part in _norms(module):
+        for name, value in ("weight", 1.0), ("bias", 0.0), ("gamma", 1.0), ("beta", 0.0):
+            variable = getattr(part, name, None)
+            if hasattr(variable, "assign"):
+                variable.assign(np.full(variable.shape, value))
+            elif variable is not None:
+                variable.data.fill_(value)
+
+
+def _norms(module):
     parts = module.modules() if hasattr(module, "modules") else getattr(
         module, "_flatten_layers", list)()
-    return next((getattr(part, name) for part in parts if "LayerNorm" in type(part).__name__
-                 for name in EPSILON if isinstance(getattr(part, name, None), float)), None)
+    return [part for part in parts if "LayerNorm" in type(part).__name__]
 
 
 def plain(module, x, memory, keep, **asked):

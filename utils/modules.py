@@ -96,10 +96,12 @@ class Module:
             self.built[key] = module.to(getattr(sys.modules["torch"], dtype)).eval()
             if _lazy(module):  # shapes come with the first call
                 self.call(module, *sides, None)
+            libraries.unlearned(module)
         elif key not in self.built:
             with frameworks.keras_dtype(dtype):
                 self.built[key] = self.build(d_model, n_heads)
                 self.call(self.built[key], *sides, None)
+            libraries.unlearned(self.built[key])
         return self.built[key]
 
 
