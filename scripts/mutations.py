@@ -325,7 +325,9 @@ MUTATIONS = {
          "attn.masked_fill(~keep, -math.inf).softmax(-1)", EMPTY_ROWS),
     ],
     "estimates.hidden": [
-        ("(weights[soft] <= 0).any()", "False"), ("rest - level)[soft],", "level - rest)[soft],"),
+        ("(weights[soft] <= 0).any() and not faint", "False"),
+        ('{values.mean():.2g}', '{values.mean():.1g}'), ("soft &= weights > 0", "pass"),
+        ("rest - level)[soft],", "level - rest)[soft],"),
         ("where & ~keep", "~keep"), ("where & keep", "where"),
     ],
     "estimates.reach": [("None if left >=", "None if left >"), ("n_k - n_q if", "n_q - n_k if")],

@@ -92,6 +92,16 @@ def test_a_sentinel_is_read_off_the_weights(how):
     assert (found.how, found.value) == (how, pytest.approx(-7, abs=1e-10))
 
 
+@pytest.mark.parametrize("how", ["fill", "add"])
+@pytest.mark.parametrize("value", [-98.0, -100.0])
+def test_a_sentinel_is_guessed_where_float32_has_all_but_lost_the_weights(how, value):
+    soft = weights(KEEP, hiding=Hiding(how, value=value)).astype("float32").astype("float64")
+    assert 0 < soft[~KEEP].max() < 1e-37
+    assert estimates.hidden(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) == (how, value)
+    assert estimates.hidden(np.where(KEEP, soft, 0.0), PRODUCTS, KEEP, EVERYWHERE, (KEYS,),
+                            0.5) is None
+
+
 def test_what_is_hidden_altogether_has_no_sentinel():
     assert estimates.hidden(weights(KEEP), PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None
     half = weights(KEEP, hiding=Hiding("fill", value=-7.0)) * (KEEP | (PRODUCTS > 0))

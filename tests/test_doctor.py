@@ -443,3 +443,14 @@ def test_what_is_told_is_what_the_program_answers_and_not_that_it_raises_elsewhe
 
     assert exam.settle(program, kernel_level.levels(Options()))[2].startswith(
         "returns shape")
+
+
+def test_minus_100_is_named_though_float32_hardly_keeps_the_weights_it_leaves():
+    def windowed(q, k, v, keep):
+        scores = (q * q.shape[-1] ** -0.5) @ k.mT
+        if keep is not None:
+            scores = scores.masked_fill(~keep, -100.0)
+        return scores.softmax(dim=-1, dtype=torch.float32).type_as(v) @ v
+    report = doctor.examine(windowed)
+    assert report.names == [("sentinel wins",)]
+    assert "-100" in report.details["sentinel wins"]

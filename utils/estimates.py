@@ -14,6 +14,7 @@ from utils.faulty import BATCH, HEADS, KEYS, QUERIES
 AXES = ((KEYS,), (QUERIES,), (HEADS,), (HEADS, KEYS), (BATCH,))
 TOLERANCE = 1e-5
 GOLDEN = 0.381966
+FAINT = 1e-37  # below this, float32 loses its digits
 
 
 class Hidden(NamedTuple):
@@ -45,11 +46,16 @@ def hidden(weights, products, keep, where, axes, scale):
     """Return what a program that hides softly makes of hidden scores, a Hidden, or None.
 
     ``keep`` and ``where`` bool (b, h, i, j); only what is in ``where`` is looked at. Only weights
-    that are not zero can tell.
+    that are not zero can tell. Where all are nearly that, their digits are lost: then the value is
+    rounded to two.
     """
     seen = where & keep & (weights > 0)
     soft = where & ~keep & seen.any(axis=axes, keepdims=True)
-    if not soft.any() or (weights[soft] <= 0).any():
+    faint = soft.any() and weights[soft].max() < FAINT
+    if not soft.any() or (weights[soft] <= 0).any() and not faint:
+        return None
+    soft &= weights > 0
+    if not soft.any():
         return None
     with np.errstate(all="ignore"):
         rest = np.log(weights) - scale * products
@@ -59,6 +65,9 @@ def hidden(weights, products, keep, where, axes, scale):
     for how, values in (("fill", filled), ("add", added)):
         if np.ptp(values) < TOLERANCE * max(1.0, np.abs(values).max()):
             return Hidden(how, float(values.mean()))
+    if faint:
+        how, values = min(("fill", filled), ("add", added), key=lambda pair: np.ptp(pair[1]))
+        return Hidden(how, float(f"{values.mean():.2g}")) if np.ptp(values) < 2 else None
     return None
 
 
