@@ -37,7 +37,7 @@ lab: .venv/.lab  ## open the notebooks in JupyterLab
 execute: .venv/.ready  ## run the notebooks in place and store their outputs (NB=chapters/…/one.ipynb)
 	$(BIN)/python scripts/execute.py $(NB)
 
-check: lint  ## lint and unit tests, under two minutes
+check: lint  ## lint and unit tests, but for the slow ones, under two minutes
 	$(UNIT) -m "not site and not slow"
 
 test: lint unit notebooks test-portable site  ## everything that must hold
