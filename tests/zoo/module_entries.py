@@ -70,15 +70,19 @@ class DropoutOfTorch(Base):
         return torch.dropout(Base.weights(self, q, k, keep), 0.1, True)
 
 
-@specimen("layer", "constant scale", module=True, self_attention=True, roles=LINEAR, call=of_x,
-          empty_rows="nan", pre_norm=True, note="√64, whatever the width of a head",
-          healed=("/ 8.0", "/ math.sqrt(q.size(-1))"))
-class NormedEighth(Base):
-    """A LayerNorm first, and the scale of a model whose heads have 64 features."""
+class NormFirst(Base):
+    """A LayerNorm first, with PyTorch's eps."""
 
     def __init__(self, width, heads):
         super().__init__(width, heads)
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
+
+
+@specimen("layer", "constant scale", module=True, self_attention=True, roles=LINEAR, call=of_x,
+          empty_rows="nan", pre_norm=True, note="√64, whatever the width of a head",
+          healed=("/ 8.0", "/ math.sqrt(q.size(-1))"))
+class NormedEighth(NormFirst):
+    """The scale of a model whose heads have 64 features."""
 
     def weights(self, q, k, keep):
         scores = torch.einsum("bhid,bhjd->bhij", q, k) / 8.0
@@ -90,12 +94,8 @@ class NormedEighth(Base):
 @specimen("layer", "sentinel wins", module=True, self_attention=True, roles=LINEAR, call=of_x,
           empty_rows="average", pre_norm=True, note="1e-9 where -1e9 was meant",
           healed=("keep, 1e-9", "keep, -1e9"))
-class NormedSmall(Base):
-    """A LayerNorm first, and a slip of the pen in what is filled in."""
-
-    def __init__(self, width, heads):
-        super().__init__(width, heads)
-        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+class NormedSmall(NormFirst):
+    """A slip of the pen in what is filled in."""
 
     def weights(self, q, k, keep):
         scores = torch.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(q.size(-1))
