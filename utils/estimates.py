@@ -52,7 +52,7 @@ def hidden(weights, products, keep, where, axes, scale):
     seen = where & keep & (weights > 0)
     soft = where & ~keep & seen.any(axis=axes, keepdims=True)
     faint = soft.any() and weights[soft].max() < FAINT
-    if not soft.any() or (weights[soft] <= 0).any() and not faint:
+    if not soft.any() or ((weights[soft] <= 0).any() and not faint):
         return None
     soft &= weights > 0
     if not soft.any():
