@@ -56,8 +56,8 @@ notebooks: .venv/.ready  ## run every notebook again and compare what it gives w
 # All but two pages that train: there they take a quarter of an hour each, and what they have
 # compared are truth values and counts.
 test-portable: .venv/.ready  ## the same on the plainest of processors
-	$(NOTEBOOK_ENV) $(OTHER_CPU) $(NBVAL) --ignore=chapters/3_transformer/language_model.ipynb \
-		--ignore=chapters/4_fast_and_large/fewer_heads.ipynb
+	$(NOTEBOOK_ENV) $(OTHER_CPU) $(NBVAL) --ignore=chapters/4_transformer/language_model.ipynb \
+		--ignore=chapters/5_fast_and_large/fewer_heads.ipynb
 
 site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
 	$(PYTEST) -n 2 -m site

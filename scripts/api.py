@@ -1,9 +1,10 @@
-"""Write the page of `utils`, chapters/5_field_guide/api.md, from the docstrings.
+"""Write the page of `utils`, chapters/7_field_guide/api.md, from the docstrings.
 
     python scripts/api.py
 
-In reading order come the modules that a reader imports: all public names, their arguments and the
-first line of what they say of themselves. Modules that the course keeps for itself are named once.
+Walks the rooms of ``utils`` in the order in which its docstring names them. Of a module it shows
+the public functions and classes with their arguments and the first line of their docstrings; of a
+room of machinery only what the room's face re-exports. Names that begin with _ are not shown.
 """
 
 import ast
@@ -17,36 +18,38 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.execute import notebooks  # noqa: E402
 
-PAGE = ROOT / "chapters" / "5_field_guide" / "api.md"
-GROUPS = {
-    "Data to try things on": ("sizes",),
-    "The equation, slow and trusted": ("reference",),
-    "Masks": ("masks", "conventions"),
-    "The taught programs": ("heads", "numpy_attention", "torch_attention", "einsum_attention",
-                            "tf_attention", "sequence_first", "decoder_attention", "norms",
-                            "positions", "relative_positions"),
-    "The transformer": ("cache", "transformer", "language_model", "bert"),
-    "Texts, training and trained models": ("tasks", "corpus", "ngrams", "training", "char_model",
-                                           "pretrained"),
-    "Reading heads": ("head_scores",),
-    "Fast and large": ("costs", "backward", "flash", "grouped", "preallocated", "kv_sizes",
-                       "distributed", "tensor_parallel", "ring", "exchanges", "data_parallel",
-                       "sharded_checkpoint"),
-    "Weights, and many programs at once": ("weights", "programs", "parity"),
-    "Checking": ("checks", "probes", "invariants", "hearing", "kernel_probes", "layer_probes"),
-    "Faults, and the doctor who names them": ("doctor", "report", "faults", "findings"),
-    "Find the bug, as homework": ("assignment", "grading"),
-    "Exercises": ("practice",),
-    "Pictures and clocks": ("plots", "explore", "timing", "measured", "frameworks"),
-}
+UTILS = ROOT / "utils"
+PAGE = ROOT / "chapters" / "7_field_guide" / "api.md"
+# Rooms whose insides change from one edition to the next: only their face is shown.
+MACHINERY = ("doctor", "exercises")
 HEAD = """# What stands in `utils`
 
-The shared module of the course, in reading order. Everything can be imported by its module,
-`from utils import masks`; nothing but `weights.load` and what trains modifies its arguments, and
-bad input raises `ValueError` or `TypeError` with the numbers that disagree. Axes are those of the
-[notation page](../notation.md). An arrow leads to the chapter that teaches a thing and builds it
-line by line; `help(…)` tells the rest.
+The shared module of the course, room by room. Import from the module that a heading names; bad
+input raises `ValueError` or `TypeError` with the numbers that disagree. Axes are those of the
+[notation page](../notation.md). An arrow leads to the chapter that teaches a definition and builds
+it line by line; `help(…)` shows the whole docstring.
 """
+
+
+def rooms():
+    """Return the names of the modules and packages of ``utils``, in the order of its docstring."""
+    said = ast.get_docstring(parsed(UTILS / "__init__.py"))
+    names = {path.stem for path in UTILS.glob("[!_]*") if (path / "__init__.py").exists()
+             or path.suffix == ".py"}
+    order = [name for name in re.findall(r"``(\w+)``", said) if name in names]
+    if {*order} != names:
+        raise ValueError(f"utils/__init__.py does not name {', '.join(names - {*order})}")
+    return order
+
+
+def parsed(path):
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def dotted(path):
+    """Return the name by which a file of ``utils`` is imported."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def taught():
@@ -55,20 +58,18 @@ def taught():
     for path in map(Path, notebooks()):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         for source in ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"):
-            module = re.match(r"#@save utils\.(\w+)", source)
-            for name in re.findall(r"^(?:def|class) (\w+)", source, re.MULTILINE) * bool(module):
-                found[module[1], name] = path
+            saved = re.match(r"#@save (utils[\w.]+)", source)
+            if saved:
+                for name in re.findall(r"^(?:def|class) (\w+)", source, re.MULTILINE):
+                    found[saved[1], name] = path
     return found
 
 
-def module(name, links):
+def section(path, links):
     """Return the section of a module."""
-    tree = ast.parse((ROOT / "utils" / f"{name}.py").read_text(encoding="utf-8"))
-    lines = [f"### `utils.{name}`", "", first(tree), ""]
-    lines += [f"- {entry}" for entry in entries(name, tree, links)]
-    more = gathered(tree)
-    if more:
-        lines += ["", "Also to be had from here: " + ", ".join(f"`{n}`" for n in more) + "."]
+    tree = parsed(path)
+    lines = [f"### `{dotted(path)}`", "", first(tree), ""]
+    lines += [f"- {entry}" for entry in entries(dotted(path), tree, links)]
     return "\n".join(lines) + "\n"
 
 
@@ -94,35 +95,51 @@ def arguments(node):
 
 
 def first(node):
-    """Return the first line of a docstring, as Markdown that shows what it says."""
+    """Return the first paragraph of a docstring, as Markdown that shows what it says."""
     said = (ast.get_docstring(node) or "").partition("\n\n")[0].replace("\n", " ")
     parts = re.split(r"``?([^`]+)``?", said)
     return "".join(f"`{part}`" if n % 2 else re.sub(r"([<\[\]$|])", r"\\\1", part)
                    for n, part in enumerate(parts))
 
 
-def gathered(tree):
-    """Return the names that a module imports so as to be one place to find them all."""
-    return [alias.name for node in tree.body if isinstance(node, ast.ImportFrom)
-            and (node.module or "").startswith("utils.") for alias in node.names
-            if not any(isinstance(n, ast.Name) and n.id == alias.name for n in ast.walk(tree))]
+def face(package, links):
+    """Yield the entries of what a package re-exports from its own modules."""
+    for node in parsed(package / "__init__.py").body:
+        if isinstance(node, ast.ImportFrom):
+            path = ROOT.joinpath(*node.module.split(".")).with_suffix(".py")
+            names = {alias.name for alias in node.names}
+            if path.exists():
+                tree = parsed(path)
+                tree.body = [part for part in tree.body if getattr(part, "name", "") in names]
+                yield from entries(dotted(path), tree, links)
 
 
-def inside():
-    """Return a list of the modules that no group names, each with its first line."""
-    shown = {name for group in GROUPS.values() for name in group}
-    return "\n".join(f"- `{path.stem}`: {first(ast.parse(path.read_text(encoding='utf-8')))}"
-                     for path in sorted((ROOT / "utils").glob("[!_]*.py"))
-                     if path.stem not in shown) + "\n"
+def room(name, links):
+    """Yield the parts of the page that a room fills."""
+    path = UTILS / name
+    if not path.is_dir():
+        yield section(path.with_suffix(".py"), links)
+        return
+    yield f"## `utils.{name}`\n\n{first(parsed(path / '__init__.py'))}\n"
+    if name not in MACHINERY:
+        for module in sorted(path.glob("[!_]*.py")):
+            yield section(module, links)
+        return
+    for package in sorted(init.parent for init in path.rglob("__init__.py")):
+        shown = list(face(package, links))
+        if shown:
+            heading = f"### `{dotted(package / '__init__.py')}`\n\n"
+            yield heading + "\n".join(f"- {entry}" for entry in shown) + "\n"
 
 
 def page():
     """Return the text of the page."""
-    links, parts = taught(), [HEAD]
-    for heading, names in GROUPS.items():
-        parts += [f"## {heading}\n", *(module(name, links) for name in names)]
-    return "\n".join([*parts, "## Inside\n", "What these hold the course calls itself: they may "
-                      "change from one edition to the next.\n", inside()])
+    links, names = taught(), rooms()
+    alone = [name for name in names if not (UTILS / name).is_dir()]
+    parts = [HEAD, *(part for name in names if name not in alone for part in room(name, links))]
+    parts.append("## Modules without a room\n")
+    parts += [part for name in alone for part in room(name, links)]
+    return "\n".join(parts)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
 
 Parts: ``machine`` (what it is and its two roofs), ``sweep`` (the ten programs, and four more, over
 n), ``fast`` (our fast path beside the libraries'), ``grouped`` (shared keys and caches). Writes
-``bench.json``, which ``utils.measured`` reads, and prints Markdown tables. With ``--only``, the
-other parts of the file stay, if they were measured on this machine with these versions. ``--quick``
-shows that everything runs; its figures mean nothing. Measure on a machine that does nothing else.
+``bench.json``, which ``utils.measure.results`` reads, and prints Markdown tables. With ``--only``,
+the other parts of the file stay, if they were measured on this machine with these versions.
+``--quick`` shows that everything runs; its figures mean nothing. Measure on a quiet machine.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from scripts import (
     bench_sweep,
     bench_tables,
 )
-from utils import measured as files
+from utils.measure import results as files
 
 # The name of a part on the command line, what measures it, and where it stands in the file.
 PARTS = {"machine": (bench_machine, "roofs"), "sweep": (bench_sweep, "sweep"),

@@ -32,8 +32,8 @@ def torch_programs(d_model):
     import torch.nn.functional as F
     from torch import nn
 
-    from utils import torch_attention
-    from utils.heads import merge_heads, split_heads
+    from utils.attention import torch as torch_attention
+    from utils.attention.heads import merge_heads, split_heads
 
     class ByHand(nn.Module):
         """Packed projections, SDPA, output projection, and nothing else."""

@@ -20,8 +20,8 @@ def attention_calls(sizes, n_q, n_k, window=None):
     import torch
     import torch.nn.functional as F
 
-    from utils.cache import visible
-    from utils.grouped import grouped_attention
+    from utils.attention.cache import visible
+    from utils.attention.grouped import grouped_attention
     group, d = sizes["heads"] // sizes["kv_heads"], sizes["d"]
     q = torch.randn(1, sizes["heads"], n_q, d)
     k, v = torch.randn(2, 1, sizes["kv_heads"], n_k, d)
@@ -43,7 +43,7 @@ def layer_calls(sizes):
     """Return {name: callable} of causal self-attention, with a window and without."""
     import torch
 
-    from utils.cache import CausalAttention
+    from utils.attention.cache import CausalAttention
     d_model, x = sizes["heads"] * sizes["d"], None
     x = torch.randn(1, sizes["prompt"], d_model)
     return {f"window of {window}" if window else "no window": partial(
@@ -58,9 +58,8 @@ def decoding_calls(sizes):
     """
     import torch
 
-    from utils.cache import Cache, CausalAttention
-    from utils.grouped import GroupedAttention
-    from utils.preallocated import PreallocatedCache
+    from utils.attention.cache import Cache, CausalAttention, PreallocatedCache
+    from utils.attention.grouped import GroupedAttention
     d_model, room = sizes["heads"] * sizes["d"], sizes["cached"] + 2 * sizes["repeats"] + 8
     layers = {"": GroupedAttention(d_model, sizes["heads"], sizes["kv_heads"]),
               ", full heads": CausalAttention(d_model, sizes["heads"])}
@@ -91,7 +90,7 @@ def measure(sizes, device="cpu"):
     """Return the rows: what is done, by which program, its seconds and the MiB of new tensors."""
     import torch
 
-    from utils.allocations import Allocations
+    from utils.measure.counters import Allocations
     rows = []
     with torch.no_grad():
         for what, make in tqdm(cases(sizes).items(), desc="grouped"):

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from utils import timing
+from utils.measure import timing
 
 PAUSE = 0.05  # seconds between two runs: idle threads of PyTorch and TensorFlow spin for a while
 VISIBLE = 0.5  # MiB: several times what two runs of the same process differ by

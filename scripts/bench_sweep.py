@@ -11,7 +11,9 @@ import numpy as np
 from tqdm import tqdm
 
 from scripts import bench_machine, bench_rows
-from utils import adapters, parity, programs, timing, weights
+from utils import parity
+from utils.measure import timing
+from utils.parity import adapters, ten, weights
 from utils.sizes import weights as random_weights
 
 COMPILED = "view, compiled"
@@ -31,15 +33,15 @@ SECONDS = 30.0  # the repeats at one length take about so long, where that is po
 
 def ours(case):
     """Return our module and what to load into it."""
-    from utils.torch_attention import MultiHeadAttention
+    from utils.attention.torch import MultiHeadAttention
     return (MultiHeadAttention(case.x.shape[-1], case.n_heads),
             weights.to_qkv_module(case.weights))
 
 
 def tiled(module, x, memory, case):
     """Return out of our module by the tiled program of chapter `flash`."""
-    from utils.flash import tiled_attention
-    from utils.heads import merge_heads
+    from utils.attention.flash import tiled_attention
+    from utils.attention.heads import merge_heads
     return module.W_o(merge_heads(tiled_attention(*module.project(x))))
 
 
@@ -66,7 +68,7 @@ def compiled(case):
     """Return ``programs.view``, prepared, compiled for this one length, and run once."""
     import torch
     torch.compiler.reset()
-    view = torch.compile(programs.view, dynamic=False, fullgraph=True)
+    view = torch.compile(ten.view, dynamic=False, fullgraph=True)
     call = adapters.torch_function(COMPILED, view).prepare(case)
     call()
     return call
@@ -78,7 +80,7 @@ def all_programs():
             adapters.torch_module("SDPA, weights asked", ours, asked, weights.from_qkv_module),
             adapters.torch_module("nn.MultiheadAttention, gradients on", library, recorded,
                                   weights.from_in_proj)]
-    found = {program.name: program.prepare for program in [*programs.ten(), *more]}
+    found = {program.name: program.prepare for program in [*ten.programs(), *more]}
     return found | {COMPILED: compiled}
 
 

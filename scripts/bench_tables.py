@@ -1,6 +1,6 @@
 """What was measured, as Markdown tables."""
 
-from utils import measured as files
+from utils.measure import results as files
 
 
 def row(*cells):

@@ -12,7 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from utils import plots, sizes, torch_attention
+from utils import plots, sizes
+from utils.attention import torch as torch_attention
 
 ROOT = Path(__file__).resolve().parents[1]
 N, HEADS, D_HEAD = sizes.N_Q, sizes.HEADS, sizes.D_HEAD

@@ -1,4 +1,4 @@
-"""Write the page of references, chapters/5_field_guide/references.md, from what the chapters cite.
+"""Write the page of references, chapters/7_field_guide/references.md, from what the chapters cite.
 
     python scripts/references.py
 
@@ -17,11 +17,11 @@ sys.path.insert(0, str(ROOT))
 
 from scripts import reference_titles  # noqa: E402
 from scripts.execute import notebooks  # noqa: E402
-from utils.faults import FAULTS  # noqa: E402
+from utils.doctor.faults import FAULTS  # noqa: E402
 
-PAGE = ROOT / "chapters" / "5_field_guide" / "references.md"
-OTHERS = ("index.md", "notation.md", "5_field_guide/cheat_sheet.md",
-          "5_field_guide/for_teachers.md")
+PAGE = ROOT / "chapters" / "7_field_guide" / "references.md"
+OTHERS = ("index.md", "notation.md", "7_field_guide/cheat_sheet.md",
+          "7_field_guide/for_teachers.md")
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((https?://[^)\s]+)\)")
 OWN = ("https://colab.research.google.com/", "https://github.com/OWNER/")
 THREAD = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull|discussions)/(\d+)")

@@ -18,8 +18,8 @@ sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
 
-from utils import char_model, corpus, ngrams, training  # noqa: E402
-from utils.language_model import LanguageModel, bits, optimisers  # noqa: E402
+from utils.models import char_model, corpus, ngrams, training  # noqa: E402
+from utils.models.language_model import LanguageModel, bits, optimisers  # noqa: E402
 
 HEAD_COUNTS, SEEDS = (1, 4, 16), (0, 1, 2)
 SMALL = {"d_model": 64, "n_layers": 2, "steps": 600, "batch": 16}

@@ -2,8 +2,8 @@
 
     python scripts/zoo_scores.py
 
-Rewrites ``utils/zoo_scores.json``; what the first edition got right of the half that had been kept
-from it stays as it was measured then.
+Rewrites ``utils/doctor/zoo_scores.json``; what the first edition got right of the half that had
+been kept from it stays as it was measured then.
 """
 
 import json
@@ -16,14 +16,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from test_doctor_zoo import counted, examined  # noqa: E402
 from zoo.specimen import ZOO  # noqa: E402
 
-from utils import zoo_scores  # noqa: E402
+from utils.doctor import tables  # noqa: E402
 
 
 def main():
     """Count, and write the file."""
-    scores = zoo_scores.load() | {"now": counted({one.name: examined(one) for one in ZOO})}
-    zoo_scores.FILE.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
-    print(zoo_scores.markdown())
+    scores = tables.load_scores() | {"now": counted({one.name: examined(one) for one in ZOO})}
+    tables.FILE.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
+    print(tables.scores())
 
 
 if __name__ == "__main__":

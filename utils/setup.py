@@ -5,6 +5,9 @@ import re
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
+
+COURSE = Path(__file__).resolve().parents[1]  # the folder that holds utils, chapters and data
 
 # The oldest versions that are supported: those of Colab, which `make test-colab` runs (all but
 # torch, whose older builds for the CPU cannot be had everywhere).

@@ -1,7 +1,7 @@
 """The zoo: attention programs as people write them, healthy and sick, each declaring its fault.
 
-Written without sight of ``utils.faults`` and ``utils.doctor``, which are scored on it. Importing
-the package imports every family, so that ``zoo.specimen.ZOO`` is complete.
+Written without sight of ``utils.doctor.faults`` and ``utils.doctor``, which are scored on it.
+Importing the package imports every family, so that ``zoo.specimen.ZOO`` is complete.
 """
 
 import importlib

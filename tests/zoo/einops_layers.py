@@ -4,7 +4,7 @@ import torch
 from einops import einsum, rearrange, repeat
 from torch import nn
 
-from utils import weights as layouts
+from utils.parity import weights as layouts
 from zoo.specimen import specimen
 
 

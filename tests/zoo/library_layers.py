@@ -2,16 +2,16 @@
 
 from torch import nn
 
-from utils import (
-    decoder_attention,
-    einsum_attention,
-    frameworks,
-    numpy_attention,
+from utils import frameworks
+from utils.attention import (
+    decoder,
+    einsum as einsum_attention,
+    numpy as numpy_attention,
     sequence_first,
-    tf_attention,
-    torch_attention,
-    weights,
+    tensorflow as tf_attention,
+    torch as torch_attention,
 )
+from utils.parity import weights
 from zoo.layer_masks import folded, four_axes, of_all_heads, of_keys, of_lengths
 from zoo.specimen import specimen
 
@@ -114,5 +114,5 @@ def course_decoder(x, memory, weights_, n_heads, keep):
     """The course's masked self-attention of a decoder."""
     def layer(name):
         return lambda side: side @ weights_[f"W_{name}"] + weights_[f"b_{name}"]
-    return decoder_attention.masked_multi_head_self_attention(
+    return decoder.masked_multi_head_self_attention(
         x, *map(layer, "qkvo"), n_heads, four_axes(keep))

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from utils import frameworks
-from utils import weights as layouts
+from utils.parity import weights as layouts
 from zoo.layer_masks import four_axes, of_keys
 from zoo.specimen import specimen
 

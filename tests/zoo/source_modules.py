@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils import weights as layouts
+from utils.parity import weights as layouts
 from zoo.layer_masks import of_all_heads
 from zoo.specimen import specimen
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils import weights as layouts
+from utils.parity import weights as layouts
 from zoo.layer_masks import four_axes
 from zoo.specimen import specimen
 

@@ -4,8 +4,8 @@ from contextlib import contextmanager
 
 import torch
 
-from utils.head_scores import ablated
-from utils.language_model import LanguageModel
+from utils.models.head_scores import ablated
+from utils.models.language_model import LanguageModel
 
 
 def tells_right_from_wrong(works):

@@ -5,9 +5,9 @@ import numpy as np
 import torch
 
 from utils import sizes
-from utils.answers import listed
 from utils.checks import difference, to_numpy
-from utils.practice import predictions, untouched
+from utils.exercises._answers import listed
+from utils.exercises._check import predictions, untouched
 
 WHICH = predictions({"nothing": "key", "moved": "value", "fails": 5}, {
     "nothing": {"query": "(q + b) · k = q · k + b · k, and that differs from key to key.",

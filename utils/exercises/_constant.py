@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from utils.attention.numpy import softmax
 from utils.checks import to_numpy
 from utils.exercises._watched import Watched
-from utils.numpy_attention import softmax
 
 # By which power of d_k start and rates are divided.
 START = {0.0: "the start is as before. The first scores are then √d_k times too large, and so the "

@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from utils import reference, sizes
-from utils.answers import listed
 from utils.checks import difference, to_numpy
-from utils.practice import predictions, untouched
+from utils.exercises._answers import listed
+from utils.exercises._check import predictions, untouched
 
 Q, K, V = sizes.qkv(11)
 CONTEXT, WEIGHTS = reference.attention(Q, K, V)

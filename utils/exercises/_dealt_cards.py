@@ -6,8 +6,8 @@ import torch
 from einops import rearrange
 
 from utils import masks, sizes
-from utils.einsum_attention import MultiHeadAttentionNew
-from utils.torch_attention import attention
+from utils.attention.einsum import MultiHeadAttentionNew
+from utils.attention.torch import attention
 
 PARTS = {"w_qs": "q", "w_ks": "k", "w_vs": "v", "merge": "o"}
 FORM = {"d_model": sizes.D_IN, "d_k": sizes.D_HEAD, "d_v": sizes.D_V, "residual": False,

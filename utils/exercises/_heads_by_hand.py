@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from utils.torch_attention import attention_per_head
+from utils.attention.torch import attention_per_head
 
 WORDS = ["dog", "bites", "man"]
 WANTED = {"dog bites man": [0, 2], "man bites dog": [2, 0]}  # who bites, who is bitten

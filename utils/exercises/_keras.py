@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from utils import frameworks, reference, sizes, weights
+from utils import frameworks, reference, sizes
 from utils.checks import difference
+from utils.parity import weights
 
 HEADS, WIDTH = sizes.HEADS, 10
 TOKENS = np.array([[1, 2, 3, 4, 5, 1], [6, 7, 8, 0, 0, 0], [4, 4, 2, 7, 0, 0]])

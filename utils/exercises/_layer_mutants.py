@@ -11,7 +11,7 @@ import numpy as np
 
 from utils import checks, masks, reference, sizes
 from utils.frameworks import tensorflow
-from utils.weights import load, to_dense
+from utils.parity.weights import load, to_dense
 
 TRANSPOSE = "X = tf.transpose(X, perm=(0, 2, 1, 3))  # "
 SPLIT, MERGE = TRANSPOSE + "(b, h, i, d)", TRANSPOSE + "(b, i, h, d)"
@@ -36,7 +36,7 @@ HARMLESS = {"queries @ tf.transpose(keys, perm=(0, 2, 1))":
 def source():
     """Return the text of utils/tf_attention.py."""
     tensorflow()
-    from utils import tf_attention
+    from utils.attention import tensorflow as tf_attention
     return inspect.getsource(tf_attention)
 
 

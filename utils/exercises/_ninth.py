@@ -5,9 +5,9 @@ import math
 import torch
 
 from utils import parity
+from utils.attention.heads import merge_heads, split_heads
 from utils.checks import TOLERANCES
-from utils.heads import merge_heads, split_heads
-from utils.programs import project
+from utils.parity.ten import project
 
 SIZES = ("batch", "n_q", "n_k", "n_heads", "d_head")
 FLAGS = ("causal", "padding", "self_attention")

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from utils.answers import listed, same
 from utils.checks import to_numpy
-from utils.practice import predictions, untouched
+from utils.exercises._answers import listed, same
+from utils.exercises._check import predictions, untouched
 
 STEPS = 150
 LOADER = predictions({"pairs": 0, "loss": 0}, {

@@ -2,7 +2,7 @@
 
 import torch
 
-from utils.answers import listed
+from utils.exercises._answers import listed
 
 
 def kept(chances, p):

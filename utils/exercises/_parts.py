@@ -1,7 +1,7 @@
 """Answers of several parts, each with a judge of its own."""
 
-from utils.answers import listed, unlike
-from utils.practice import asked, untouched
+from utils.exercises._answers import listed, unlike
+from utils.exercises._check import asked, untouched
 
 
 def parts(judges):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from utils.checks import to_numpy
-from utils.practice import untouched
+from utils.exercises._check import untouched
 
 POINTS = np.arange(1, 7)
 

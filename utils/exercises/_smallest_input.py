@@ -3,9 +3,9 @@
 import numpy as np
 
 from utils import checks, sizes
-from utils.answers import listed
 from utils.exercises import _layer_mutants as layers
-from utils.practice import untouched
+from utils.exercises._answers import listed
+from utils.exercises._check import untouched
 
 KEYS = ("x", "memory", "valid_lens", "num_hiddens", "num_heads")
 BEST = 8  # 2 × 2 × 1 each: below that, a mutant is the same program

@@ -2,8 +2,8 @@
 
 import torch
 
-from utils.practice import untouched
-from utils.torch_attention import attention_per_head
+from utils.attention.torch import attention_per_head
+from utils.exercises._check import untouched
 
 HONEST, CUT, SHARED, THRIFTY = ("the program of this page", "the first bug alone",
                                 "the second bug alone", "thrifty_heads")

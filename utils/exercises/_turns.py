@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 
 from utils import reference
+from utils.attention.positions import rotary, rotate, sinusoidal
 from utils.checks import difference
-from utils.positions import rotary, rotate, sinusoidal
-from utils.practice import examined
+from utils.exercises._check import examined
 
 ROUNDED, EXACT = 1e-4, 1e-9   # what float32 angles explain, and what float64 ones do
 SCALES = {"": lambda d: d ** -0.5, "nothing divides the scores by √d.": lambda d: 1.0,

@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from utils import reference, sizes
+from utils.exercises._check import Check, Exercise
 from utils.exercises._cotangents import it_passed
 from utils.exercises._gradients import told
 from utils.exercises._norm_by_hand import norm_backward
-from utils.practice import Check, Exercise
 
 
 def _grouped_backward(program):

@@ -5,11 +5,12 @@ from functools import partial
 import numpy as np
 import torch
 
-from utils import checks, faulty, faulty_layer, masks, sizes
-from utils.faulty import Hiding
-from utils.heads import merge_heads, split_heads
-from utils.practice import Check, Exercise, predictions
-from utils.torch_attention import attention
+from utils import checks, masks, sizes
+from utils.attention.heads import merge_heads, split_heads
+from utils.attention.torch import attention
+from utils.doctor import faulty
+from utils.doctor.faulty.kernel import Hiding
+from utils.exercises._check import Check, Exercise, predictions
 
 X = torch.as_tensor(sizes.sides(d_in=sizes.D_MODEL)[1])         # (b, 7, 12)
 CAUSAL = torch.as_tensor(masks.causal(sizes.N_K))[None, None]   # (1, 1, i, j)
@@ -19,7 +20,7 @@ WIDTHS = (4, 16)
 
 def _layer(x, keep=None, **settings):
     keep = None if keep is None else checks.to_numpy(keep)
-    out = faulty_layer.layer(x.numpy(), x.numpy(), WEIGHTS, sizes.HEADS, keep, **settings)
+    out = faulty.layer.layer(x.numpy(), x.numpy(), WEIGHTS, sizes.HEADS, keep, **settings)
     return torch.as_tensor(out)
 
 
@@ -48,7 +49,7 @@ def _trimmed(check_of):
 
 def _kernel(scale, q, k, v, keep=None):
     q, k, v = (checks.to_numpy(side).astype(float) for side in (q, k, v))
-    return torch.as_tensor(faulty.attention(q, k, v, keep, scale=scale)[0])
+    return torch.as_tensor(faulty.kernel.attention(q, k, v, keep, scale=scale)[0])
 
 
 KERNELS = (("that is right", "right", lambda d: d ** -0.5),

@@ -3,9 +3,9 @@
 import numpy as np
 
 from utils import checks, masks
-from utils.answers import listed
+from utils.exercises._answers import listed
+from utils.exercises._check import Check, Exercise, predictions, untouched
 from utils.exercises._noise import noise
-from utils.practice import Check, Exercise, predictions, untouched
 
 AHEAD = predictions({"a": False, "b": True, "c": True, "d": True, "jumps": "d"}, {
     "a": "What has cumsum added up when it is at place i?",

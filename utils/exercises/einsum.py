@@ -4,11 +4,11 @@ import torch
 from einops import rearrange
 
 from utils import sizes
-from utils.answers import listed, same
 from utils.checks import difference
+from utils.exercises._answers import listed, same
+from utils.exercises._check import Check, Exercise, asked, untouched
 from utils.exercises._dealt_cards import judge_layer, judge_reorder
 from utils.exercises._parts import parts, value
-from utils.practice import Check, Exercise, asked, untouched
 
 RIGHT = {1: "It is the string of this page.",
          2: "l and t have changed places, and so have k and q before the arrow. Rename them back.",

@@ -5,9 +5,9 @@ from numbers import Integral
 import torch
 
 from utils import masks, reference, sizes
-from utils.answers import listed
 from utils.checks import difference
-from utils.practice import Check, Exercise, examined, predictions, untouched
+from utils.exercises._answers import listed
+from utils.exercises._check import Check, Exercise, examined, predictions, untouched
 
 AGAIN = ("Two of the four have no path on which x goes through untouched: it is normalised again "
          "and again, or once and for all.")

@@ -2,10 +2,10 @@
 
 import torch
 
-from utils.allocations import Allocations
-from utils.answers import listed
 from utils.checks import difference
-from utils.practice import Check, Exercise, examined, predictions, untouched
+from utils.exercises._answers import listed
+from utils.exercises._check import Check, Exercise, examined, predictions, untouched
+from utils.measure.counters import Allocations
 
 ALL = {"heads": 12, "kv_heads": 3, "d_head": 40, "window": None}
 NARROW = ALL | {"kv_heads": 2, "d_head": 36, "window": 100}

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from utils.answers import listed, unlike
 from utils.checks import difference
+from utils.exercises._answers import listed, unlike
+from utils.exercises._check import Check, Exercise, untouched
 from utils.exercises._window_tiles import window_tiles
-from utils.practice import Check, Exercise, untouched
 
 VALUES = np.arange(1.0, 7.0)
 FORGOT = {"shows": None, "hides": None, "sum to 1": False}

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from utils.answers import listed
+from utils.exercises._answers import listed
+from utils.exercises._check import Check, Exercise, predictions, untouched
 from utils.exercises._keras import encoder, rounded
-from utils.practice import Check, Exercise, predictions, untouched
 
 _PAPER = predictions({"parameters": 36_002, "weights": 210, "depends": {"num_heads"}}, {
     "parameters": {

@@ -3,8 +3,8 @@
 import torch
 
 from utils import checks
-from utils.answers import listed
-from utils.practice import Check, Exercise, examined, predictions, untouched
+from utils.exercises._answers import listed
+from utils.exercises._check import Check, Exercise, examined, predictions, untouched
 
 KEYS = "'chunks', 'second', 'step'"
 SECOND = predictions({"second": "too much"}, {"second": {

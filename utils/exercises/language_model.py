@@ -1,7 +1,7 @@
 """The exercises of the chapter on the language model."""
 
+from utils.exercises._check import Check, Exercise, predictions
 from utils.exercises._nucleus import nucleus
-from utils.practice import Check, Exercise, predictions
 
 TELLS = predictions(
     {"training": False, "held_out": False, "noise": True, "text": True, "leaks": True,

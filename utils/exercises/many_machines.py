@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from utils.practice import Check, Exercise, predictions
+from utils.exercises._check import Check, Exercise, predictions
 
 WHERE = predictions(
     {"GiB handed over": 4, "GiB on the wire": 7, "MiB of a ring": 56, "sixteen": "same"},

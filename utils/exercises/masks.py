@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from utils.answers import listed
 from utils.checks import to_numpy
+from utils.exercises._answers import listed
+from utils.exercises._check import Check, Exercise, predictions
 from utils.masks import causal
-from utils.practice import Check, Exercise, predictions
 
 SIZES = {"2x5": (2, 5), "5x2": (5, 2)}
 CORNERS = {"top_left": "bottom_right", "bottom_right": "top_left"}

@@ -8,10 +8,10 @@ import numpy as np
 from torch.overrides import TorchFunctionMode
 
 from utils import parity
-from utils.answers import listed
 from utils.checks import TOLERANCES
+from utils.exercises._answers import listed
+from utils.exercises._check import Check, Exercise, examined, predictions, untouched
 from utils.exercises._ninth import ninth
-from utils.practice import Check, Exercise, examined, predictions, untouched
 
 FSUM = predictions({"fsum": 1}, {"fsum": "It rounds once, after the exact sum. What is left that "
                                          "could depend on the order?"})

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from utils.exercises import _heads_by_hand as by_hand
+from utils.exercises._check import Check, Exercise, predictions, untouched
 from utils.exercises._thrifty_heads import judge
-from utils.practice import Check, Exercise, predictions, untouched
 
 GIVEN = ("W_q", "W_k", "W_v", "as one head")
 

@@ -2,8 +2,8 @@
 
 import torch
 
+from utils.exercises._check import Check, Exercise, predictions
 from utils.exercises._turns import turning
-from utils.practice import Check, Exercise, predictions
 
 PROPOSALS = predictions(
     {"a": False, "b": True, "c": True, "d": False, "e": True, "scores_only": "a"}, {

@@ -3,8 +3,8 @@
 import torch
 
 from utils import checks
-from utils.answers import listed
-from utils.practice import Check, Exercise, predictions, untouched
+from utils.exercises._answers import listed
+from utils.exercises._check import Check, Exercise, predictions, untouched
 
 HEADS = predictions({"before": (0, 2), "after": (1, 8)}, {
     "before": {(2, 0): "A pair is (layer, head), in this order.",

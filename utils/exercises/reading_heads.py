@@ -3,7 +3,7 @@
 import torch
 
 from utils.exercises._ablation import tells_right_from_wrong
-from utils.practice import Check, Exercise, predictions
+from utils.exercises._check import Check, Exercise, predictions
 
 
 def same_character(given):

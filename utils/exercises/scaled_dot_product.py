@@ -1,8 +1,8 @@
 """The exercises of the chapter on the scaled dot product."""
 
+from utils.exercises._check import Check, Exercise
 from utils.exercises._constant import black_box, hide
 from utils.exercises._parts import parts, value
-from utils.practice import Check, Exercise
 
 MEANS = ("Only if both means are 0 is var(q k) = var(q) var(k). In general it is E[q²] E[k²] less "
          "E[q]² E[k]².")

@@ -2,9 +2,9 @@
 
 import math
 
+from utils.exercises._check import Check, Exercise
 from utils.exercises._parts import parts, value
 from utils.exercises._reversal import BOUND, ROOT, hardest, written_down
-from utils.practice import Check, Exercise
 
 BOUNDS = {
     math.log(7): "The head divides every score, and c with it.",

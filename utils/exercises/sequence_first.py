@@ -8,8 +8,8 @@ import torch
 from utils import masks, reference, sizes
 from utils.checks import difference
 from utils.exercises._axis import axis, biases
-from utils.practice import Check, Exercise, untouched
-from utils.weights import NAMES, to_linear
+from utils.exercises._check import Check, Exercise, untouched
+from utils.parity.weights import NAMES, to_linear
 
 HEADS, D_MODEL, D_K = sizes.HEADS, sizes.D_MODEL, sizes.D_HEAD
 SCALES = {1 / math.sqrt(D_K): "forward multiplies what get_scores returns by the scale, the table "

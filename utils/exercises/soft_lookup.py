@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from utils.attention.numpy import softmax
+from utils.exercises._check import Check, Exercise, predictions
 from utils.exercises._points import one_dot_product
 from utils.exercises._watched import Watched
-from utils.numpy_attention import softmax
-from utils.practice import Check, Exercise, predictions
 
 
 def _over_queries(scores):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from utils.exercises._check import Check, Exercise
 from utils.exercises._epochs import once_an_epoch
 from utils.exercises._resumed import resumed
-from utils.practice import Check, Exercise
 
 COUNTS = ([[5, 12, 7], [9, 4, 30]], [[3, 8], [11, 2], [6, 6], [1, 9]])
 # What a wrong formula makes of the counts (p, m), and what to think of again.

@@ -3,11 +3,10 @@
 import numpy as np
 
 from utils import checks, sizes
-from utils.exercises import _layer_mutants as layers
-from utils.exercises import _smallest_input
+from utils.exercises import _layer_mutants as layers, _smallest_input
+from utils.exercises._check import Check, Exercise, untouched
 from utils.exercises._parts import parts, value
 from utils.frameworks import tensorflow
-from utils.practice import Check, Exercise, untouched
 
 HEADS = sizes.HEADS
 

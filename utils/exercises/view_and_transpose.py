@@ -4,10 +4,10 @@ import numpy as np
 import torch
 
 from utils import checks, sizes
-from utils.answers import listed
+from utils.attention.heads import merge_heads
+from utils.exercises._answers import listed
+from utils.exercises._check import Check, Exercise, untouched
 from utils.exercises._parts import parts, value
-from utils.heads import merge_heads
-from utils.practice import Check, Exercise, untouched
 
 CHECKS = "shape", "round trip", "row sums", "causality", "reference"
 SURVIVES = {"a": (1, 1, 1, 1, 1), "b": (1, 1, 1, 1, 0), "c": (1, 1, 1, 1, 0),

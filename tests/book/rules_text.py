@@ -1,0 +1,151 @@
+"""Rules on the text of a notebook: its first cell, Markdown, links, sections and rhythm."""
+
+import re
+
+from notebook_page import ROOT, prose, rule
+
+from scripts import address
+from scripts.execute import TIMES, reading_minutes
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
+LONG_RUNS = {"language_model": 240}   # seconds: it trains four models
+LAST_SECTIONS = ["Takeaways", "Exercises", "Further reading"]
+# What shows as raw text in Colab, and the name to report it under.
+NOT_PLAIN = {
+    "a MyST directive": r"^\s*(```+|~~~+|:::+)\s*\{",
+    "a MyST role": r"\{[a-zA-Z][\w:.+-]*\}`",
+    "a MyST label": r"^\([\w-]+\)=",
+    "a colon fence": r"^\s*:::",
+    "a footnote": r"\[\^[^\]]+\]",
+    "an HTML tag": r"</?[a-zA-Z][a-zA-Z0-9]*(\s[^<>]*)?/?>",
+    "an image": r"!\[",
+    "a cell break": r"^\+\+\+",
+}
+AMERICAN = re.compile(r"\b(colors?|colored|behaviors?|centers?|centered|neighbors?|favorites?|gray|"
+                      r"labeled|modeling|catalogs?)\b", re.IGNORECASE)
+HYPE = re.compile(r"\b(delve|seamless\w*|unleash\w*|game.chang\w+|cutting.edge|state.of.the.art|"
+                  r"in this (section|chapter|notebook),? (we|you) will|simply put|needless to say|"
+                  r"TODO|FIXME|XXX|PLACEHOLDER|lorem)\b", re.IGNORECASE)
+EMOJI = re.compile("[\U0001F300-\U0001FAFF\u2600-\u26FF\u2705\u274C]")
+
+
+@rule
+def first_cell_promises(page):
+    """Title, question, what is built, what is needed, in this order."""
+    parts = {"# title": r"\A# \S", "*question?*": r"^\*[^*\n]+\?\*$",
+             "**You will build**": r"^\*\*You will build\*\* \S",
+             "**You will need**": r"^\*\*You will need\*\* \S"}
+    found = {name: re.search(part, page.first_source, re.MULTILINE)
+             for name, part in parts.items()}
+    yield from (f"the first cell lacks {name}" for name, match in found.items() if not match)
+    places = [match.start() for match in found.values() if match]
+    if places != sorted(places):
+        yield "the parts of the first cell are out of order"
+
+
+@rule
+def first_cell_tells_time_and_difficulty(page):
+    """Minutes from the length of the page, seconds from the clock, ●○○ to ●●●."""
+    found = TIMES.search(page.first_source)
+    if not found:
+        yield "the first cell lacks “N minutes to read, N seconds to run”"
+        return
+    minutes, seconds = map(int, re.findall(r"\d+", found.group()))
+    if minutes != reading_minutes(page.nb):
+        yield f"{minutes} minutes to read, by its length {reading_minutes(page.nb)}: make execute"
+    limit = LONG_RUNS.get(page.path.stem, 90 if page.part >= 4 else 20)
+    if not 1 <= seconds <= limit:
+        yield f"{seconds} seconds to run, at most {limit}"
+    if not re.search(r"difficulty (●○○|●●○|●●●)( |$)", page.first_source, re.MULTILINE):
+        yield "the first cell lacks the difficulty, ●○○ to ●●●"
+
+
+@rule
+def first_cell_opens_in_colab(page):
+    """A plain link to this very notebook at the address of the course."""
+    want = f"[Open in Colab]({address.colab(page.path.as_posix())})"
+    if page.first_source.count(want) != 1:
+        yield f"the first cell lacks {want}"
+
+
+@rule
+def markdown_is_plain(page):
+    """Nothing that Colab would show as raw text."""
+    for n, cell in page.markdown:
+        source = prose(cell.source)
+        for name, pattern in NOT_PLAIN.items():
+            where = cell.source if name in ("a MyST directive", "a MyST role") else source
+            found = re.search(pattern, where, re.MULTILINE)
+            if found:
+                yield f"cell {n}: {name}: {found.group().strip()!r}"
+
+
+@rule
+def links_lead_somewhere(page):
+    """Absolute, or to a page (and a heading) in the tree."""
+    for n, cell in page.markdown:
+        for target in LINK.findall(prose(cell.source)):
+            if re.match(r"https?://[\w.-]+\.\w+", target):
+                continue
+            name, _, heading = target.partition("#")
+            path = (ROOT / page.path.parent / name).resolve() if name else ROOT / page.path
+            if path.suffix not in (".ipynb", ".md") or not (path.exists() or not name):
+                yield f"cell {n}: nothing at {target}"
+            elif heading and heading not in slugs(page, path):
+                yield f"cell {n}: no heading #{heading} in {path.name}"
+
+
+@rule
+def headings_are_in_order(page):
+    """One title, at the top; below it no level is skipped, no emoji, no full stop."""
+    levels = [level for _, level, _ in page.headings()]
+    if levels[:1] != [1] or levels.count(1) != 1:
+        yield "one heading of level 1, the first"
+    for before, (n, level, title) in zip(levels, page.headings()[1:], strict=False):
+        if level > before + 1:
+            yield f"cell {n}: “{title}” skips a level"
+    for n, _, title in page.headings():
+        if EMOJI.search(title) or title.endswith("."):
+            yield f"cell {n}: “{title}” ends in a full stop or bears a picture"
+
+
+@rule
+def page_ends_as_all_do(page):
+    """Takeaways, Exercises, Further reading."""
+    last = [title for _, level, title in page.headings() if level == 2][-3:]
+    if last != LAST_SECTIONS:
+        yield f"the last sections are {last}, not {LAST_SECTIONS}"
+
+
+@rule
+def text_and_code_take_turns(page):
+    """Thirty to two hundred words for each code cell; the guide is 60 to 120."""
+    words = sum(len(cell.source.split()) for _, cell in page.markdown)
+    if not 30 <= words / max(1, len(page.code)) <= 200:
+        yield f"{words / max(1, len(page.code)):.0f} words for each code cell, not 30 to 200"
+
+
+@rule
+def reader_is_asked_to_guess(page):
+    """At least once, in bold, before the cell that tells."""
+    if not any(re.search(r"\*\*(Guess|Predict)\b", cell.source) for _, cell in page.markdown):
+        yield "no “**Guess first.**” on the page"
+
+
+@rule
+def words_are_the_house_s(page):
+    """British spelling, no filler, nothing left to do."""
+    for n, cell in page.markdown:
+        for pattern in (AMERICAN, HYPE):
+            yield from (f"cell {n}: “{found.group()}”" for found in pattern.finditer(
+                re.sub(r"\]\([^)]*\)", "]", prose(cell.source))))
+
+
+def slugs(page, path):
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    if path == ROOT / page.path:
+        titles = [title for _, _, title in page.headings()]
+    else:
+        source = path.read_text(encoding="utf-8")
+        titles = re.findall(r"^(?:\s*\")?#+ (.*?)(?:\\n\",?|\",?)?$", source, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

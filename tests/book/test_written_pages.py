@@ -1,0 +1,88 @@
+"""Pages that scripts write, references and the list of `utils`, are up to date and complete."""
+
+import ast
+import re
+
+import pytest
+from notebook_page import ROOT, read
+
+from scripts import api, reference_titles, references
+from scripts.execute import notebooks
+from utils.doctor.faults import FAULTS
+
+REFERENCES = references.PAGE.read_text(encoding="utf-8")
+API = api.PAGE.read_text(encoding="utf-8")
+
+
+def outside(text):
+    """Return the links of a Markdown text to other hosts, those to the course itself aside."""
+    found = set(re.findall(r"\]\((https?://[^)\s]+)\)", text))
+    return {link for link in found if not link.startswith(references.OWN)}
+
+
+@pytest.mark.parametrize("script", [references, api])
+def test_the_page_is_as_its_script_writes_it(script):
+    name = script.__name__.replace(".", "/")
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(), f"run: python {name}.py"
+
+
+def test_what_the_chapters_cite_is_what_the_references_list():
+    cited = set()
+    for path in notebooks():
+        for _, cell in read(path).markdown:
+            cited |= outside(cell.source)
+    assert len(cited) > 90
+    others = {fault.case for fault in FAULTS.values() if fault.case}
+    for name in references.OTHERS:
+        others |= outside(references.text(ROOT / "chapters" / name))
+    assert cited <= outside(REFERENCES) == cited | others
+
+
+def test_every_reference_says_what_it_is_for_and_where():
+    for line in re.findall(r"^- .*", REFERENCES, re.MULTILINE):
+        address = re.search(r"\]\((http[^)]+)\)", line)[1]
+        assert re.search(r"\)(: \S.+)", line), line
+        case = any(address == fault.case for fault in FAULTS.values())
+        assert case or re.search(r" \(\[\w+\]\([\w./]+\)(, \[\w+\]\([\w./]+\))*\)$", line), line
+
+
+def test_titles_by_hand_are_all_cited():
+    known = {**reference_titles.PAPERS, **reference_titles.MANUALS, **reference_titles.PROGRAMS,
+             **reference_titles.THREADS}
+    assert set(known) <= outside(REFERENCES)
+    assert "## Elsewhere" not in REFERENCES, "give it a title in scripts/reference_titles.py"
+
+
+@pytest.mark.parametrize(("paragraph", "said"), [
+    ("First. A [thing](https://a.b) is *so*. Last.", "A thing is *so*"),
+    ("- One (2017), [thing](https://a.b): what for.", "One (2017), thing: what for"),
+    ("| [thing](https://a.b) | cell |", "")])
+def test_the_sentence_around_a_link_is_found(paragraph, said):
+    assert references.sentence(paragraph, references.LINK.search(paragraph)) == said
+
+
+def test_a_link_of_the_references_leads_to_a_page_of_the_book():
+    for text, page in ((REFERENCES, references.PAGE), (API, api.PAGE)):
+        links = set(re.findall(r"\]\(((?!http)[^)]+)\)", text))
+        assert len(links) > 5
+        for link in links:
+            assert (page.parent / link).resolve().exists(), link
+
+
+def test_every_public_name_of_a_room_to_read_is_listed():
+    for room in set(api.rooms()) - set(api.MACHINERY):
+        for path in (ROOT / "utils" / room).glob("[!_]*.py"):
+            listed = API.partition(f"### `{api.dotted(path)}`\n")[2].partition("\n#")[0]
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    found = re.search(rf"^- `{node.name}[(`].*", listed, re.MULTILINE)
+                    assert bool(found) == (not node.name.startswith("_")), node.name
+
+
+def test_an_entry_shows_arguments_first_line_and_chapter():
+    assert ("- `causal(n_q, n_k=None, align=None)`: Return keep (i, j): query i may attend to no "
+            "key after its own position. → [masks](../1_one_head/masks.ipynb)") in API
+    assert "- `Report(program, level, verdict, headline, names, " in API
+    tree = ast.parse('def f(x, *, y=2):\n    """Return ``x[1]`` of a < b, *so*.\n\n    More."""')
+    line, = api.entries("m", tree, {})
+    assert line == "`f(x, *, y=2)`: Return `x[1]` of a \\< b, *so*."

@@ -1,0 +1,222 @@
+"""A probe for who hears whom passes what is healthy, and names the pair that is not."""
+
+import numpy as np
+import pytest
+
+from utils import masks, reference, sizes
+from utils.doctor.probes import visibility
+from utils.doctor.probes.case import causal, kernel_case, layer_case, padded
+from utils.models import norms
+
+WEIGHTS = sizes.weights(d_in=12, d_out=12)
+LENGTHS = [7, 3]
+KERNEL, LAYER, SELF = kernel_case(), layer_case(), layer_case(self_attention=True)
+PADDED, PADDED_LAYER, PADDED_SELF = (padded(case, LENGTHS) for case in (KERNEL, LAYER, SELF))
+
+
+def attention(q, k, v, keep):
+    return reference.attention(q, k, v, keep)
+
+
+def layer(x, memory, keep):
+    return reference.multi_head_attention(x, memory, WEIGHTS, 3, keep)[0]
+
+
+def uniform(q, k, v, keep):
+    """Average all values, whoever asks and whatever is masked."""
+    return np.broadcast_to(v.mean(axis=-2, keepdims=True), (*q.shape[:3], v.shape[-1]))
+
+
+HEALTHY = [(attention, PADDED), (layer, PADDED_LAYER), (layer, PADDED_SELF),
+           (attention, causal(KERNEL, "bottom_right")), (layer, causal(SELF))]
+PROBES = [visibility.causality, visibility.hearing, visibility.padding]
+
+
+@pytest.mark.parametrize("number", range(len(HEALTHY)))
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.__name__)
+def test_what_is_healthy_passes(probe, number):
+    found = probe(*HEALTHY[number])
+    assert found.ok is True
+    assert found.saw <= found.bound
+    assert found.probe == probe.__name__.replace("_", " ")
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_an_example_may_have_no_words(number):
+    assert visibility.empty_row(*HEALTHY[number]).ok
+
+
+# --- who hears whom
+
+def test_heard_is_who_may_hear():
+    case = causal(KERNEL, "top_left")
+    found = visibility.heard(attention, case)
+    assert np.array_equal(found, np.broadcast_to(masks.causal(5, 7, "top_left"), (2, 3, 5, 7)))
+    assert np.array_equal(visibility.heard(layer, LAYER), np.ones((2, 5, 7), bool))
+
+
+def test_one_feature_is_enough_to_hear():
+    def program(x, memory, keep):
+        return np.pad(layer(x, memory, keep)[..., :1], [(0, 0), (0, 0), (0, 5)])
+    assert visibility.heard(program, LAYER).all()
+
+
+def test_heard_may_be_told_what_is_rounding():
+    assert visibility.heard(attention, KERNEL).all()
+    assert not visibility.heard(attention, KERNEL, 10).any()
+
+
+def test_a_key_that_only_counts_and_a_value_that_only_counts_are_heard():
+    def value_of_key_zero(q, k, v, keep):
+        return attention(q, k, np.broadcast_to(v[..., :1, :], v.shape), keep)[0] + k.sum()
+    assert visibility.heard(value_of_key_zero, KERNEL).all()
+    assert visibility.heard(uniform, KERNEL).all()
+
+
+def test_words_hear_themselves_in_self_attention():
+    found = np.ones((2, 7, 7), bool)
+    assert np.array_equal(visibility.pairs(found, SELF)[1], ~np.eye(7, dtype=bool))
+    assert visibility.pairs(found, SELF._replace(read=(1,))).all()
+    one_head = np.zeros((2, 3, 5, 7), bool)
+    one_head[1, 2, 3, 4] = True
+    assert np.argwhere(visibility.pairs(one_head, KERNEL)).tolist() == [[1, 3, 4]]
+
+
+def test_the_first_leak_is_named():
+    def program(x, memory, keep):
+        keep = np.broadcast_to(keep, (2, 1, 7, 7)).copy()
+        keep[1, 0, 2, 5] = keep[1, 0, 4, 6] = True
+        return layer(x, memory, keep)
+    found = visibility.causality(program, causal(SELF))
+    assert found == ("causality", False, 2, 0, "example 1, query 2, key 5",
+                     "Query 2 hears key 5, which it may not (pairs of this kind: 2).")
+
+
+def test_normalising_over_time_reads_the_future():
+    found = visibility.causality(lambda x, memory, keep: layer(*2 * (norms.layer_norm(x, axis=1),),
+                                                               keep), causal(SELF))
+    assert (found.ok, found.saw) == (False, 2 * 21)
+
+
+def test_the_first_deaf_head_is_named():
+    def program(q, k, v, keep):
+        keep = np.ones((2, 3, 5, 7), bool)
+        keep[1, 0, 3, 4] = keep[1, 2, 1, 2] = False
+        return attention(q, k, v, keep)
+    found = visibility.hearing(program, KERNEL)
+    assert found == ("hearing", False, 2, 0, "example 1, query 3, key 4",
+                     "Query 3 does not hear key 4, which it may (pairs of this kind: 2).")
+
+
+def test_what_may_not_be_heard_need_not_be():
+    assert visibility.hearing(attention, PADDED).ok
+    assert visibility.causality(uniform, KERNEL).ok
+
+
+# --- padding
+
+@pytest.mark.parametrize(("program", "case"), [
+    (lambda q, k, v, keep: attention(q, k, v, None), PADDED),
+    (lambda q, k, v, keep: attention(q, k, v, ~keep), PADDED),
+    (lambda x, memory, keep: layer(x, memory, None), PADDED_LAYER),
+    (lambda x, memory, keep: layer(x, memory, None), PADDED_SELF)])
+def test_a_mask_without_effect_lets_the_padding_through(program, case):
+    found = visibility.padding(program, case)
+    assert found.ok is False
+    assert found.where.startswith("example 1")
+    assert found.saw > 1
+
+
+def test_a_leak_of_one_part_in_a_hundred_million_is_seen():
+    def program(q, k, v, keep):
+        _, weights = attention(q, k, v, keep)
+        return (weights + 1e-8 * ~keep) @ v
+    assert visibility.padding(program, PADDED).ok is False
+
+
+def test_keys_alone_are_rubbish_enough():
+    def program(q, k, v, keep):
+        return attention(q, k, v, keep)[0] * (1 + 0.1 * np.tanh(k.sum(axis=-2, keepdims=True)))[
+            ..., :1]
+    assert visibility.padding(program, PADDED).ok is False
+
+
+@pytest.mark.parametrize("constant", [-1.0, -30.0, -100.0])
+def test_a_small_constant_is_no_mask_beside_large_scores(constant):
+    def program(q, k, v, keep):
+        scores = reference.attention_scores(q, k)
+        return reference.softmax(np.where(keep, scores, constant)) @ v
+    assert visibility.padding(program, PADDED).ok is False
+
+
+def test_a_layer_is_asked_loudly_too():
+    def program(x, memory, keep):
+        q, k, v = reference.project(x, memory, WEIGHTS, 3)
+        scores = np.where(keep, reference.attention_scores(q, k), -40.0)
+        return reference.merge_heads(reference.softmax(scores) @ v)
+    tame = PADDED_LAYER._replace(tolerance=1e-6)
+    assert visibility.padding(program, tame).ok is False
+
+
+def test_voices_differ_in_their_scores_alone():
+    (plain, size), (loud, _), (low, _) = visibility.voices(PADDED)
+    assert plain is PADDED
+    assert size == 1e6
+    assert np.array_equal(loud.queries, 30 * PADDED.queries)
+    assert (reference.attention_scores(low.queries, low.read[0]) < 0).all()
+    assert low.read[1] is loud.read[1] is PADDED.read[1]
+    for case in (PADDED_LAYER, PADDED_SELF):
+        (plain, quiet), (loud, low) = visibility.voices(case)
+        assert plain is case
+        assert (quiet, low) == (100, 1)
+        assert np.array_equal(loud.queries, 30 * case.queries)
+
+
+def test_padded_words_may_ask_what_they_like():
+    assert visibility.padding(lambda x, memory, keep: x, PADDED_SELF).ok
+
+
+def test_rubbish_stands_only_where_nobody_looks():
+    hidden = np.arange(7) >= np.array([7, 3])[:, None]
+    k, v = visibility.rubbish(KERNEL.read, hidden, 1e6)
+    for new, old in zip((k, v), KERNEL.read, strict=True):
+        changed = (new != old).any(axis=-1)
+        assert np.array_equal(changed, np.broadcast_to(hidden[:, None], (2, 3, 7)))
+    assert v[1, :, 3:].std() == pytest.approx(1e6, rel=0.2)
+    assert k[1, :, 3:].std() == pytest.approx(1, rel=0.2)
+    memory, = visibility.rubbish(LAYER.read, hidden, 100)
+    assert memory[1, 3:].std() == pytest.approx(100, rel=0.3)
+
+
+@pytest.mark.parametrize("mask", [-1e4, -1e9])
+def test_a_mask_that_is_added_passes_if_it_is_large_enough(mask):
+    def add(q, k, v, keep):
+        return reference.attention(q, k, v, bias=np.where(keep, 0.0, mask))
+
+    def program(x, memory, keep):
+        return reference.merge_heads(add(*reference.project(x, memory, WEIGHTS, 3), keep)[0])
+    for seed in range(5):
+        assert visibility.padding(add, padded(kernel_case(seed), LENGTHS)).ok
+        assert visibility.padding(program, padded(layer_case(seed), LENGTHS)).ok
+
+
+# --- nothing to hear
+
+def test_nan_for_nothing_is_told():
+    def plain(q, k, v, keep):
+        scores = reference.attention_scores(q, k, keep)
+        exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return exps / exps.sum(axis=-1, keepdims=True) @ v
+    found = visibility.empty_row(plain, PADDED)
+    assert (found.ok, found.where) == (False, "example 0")
+    assert found.sentence == "A query that may attend to nothing gets NaN."
+
+
+def test_an_empty_example_that_spoils_another_is_told():
+    def program(q, k, v, keep):
+        context, _ = attention(q, k, v, keep)
+        return context + (~keep.any(axis=-1)).sum()
+    found = visibility.empty_row(program, PADDED)
+    assert (found.ok, found.saw > 0.1) == (False, True)
+    assert "disturbs" in found.sentence
+    assert found.where.startswith("example 1")

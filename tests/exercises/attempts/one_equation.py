@@ -1,0 +1,107 @@
+"""Attempts at the exercises on ten programs and one equation."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import torch
+
+from utils.attention.heads import merge_heads, split_heads
+from utils.parity.ten import project, view
+
+NINTH = {"batch": 3, "n_q": 11, "n_k": 9, "n_heads": 2, "d_head": 5}
+
+
+def bmm(x, memory, W, n_heads, keep, fold=lambda keep, h: keep.expand(-1, h, -1, -1).flatten(0, 1),
+        scale=math.sqrt, merge=merge_heads, change=lambda weights: weights):
+    """Return out of folded attention; the options are for mistakes."""
+    q, k, v = (split_heads(side, n_heads).flatten(0, 1) for side in project(x, memory, W))
+    scores = torch.bmm(q, k.mT) / scale(q.shape[-1])
+    weights = scores.masked_fill(~fold(keep, n_heads), -math.inf).softmax(dim=-1)
+    context = torch.bmm(change(weights), v).unflatten(0, (-1, n_heads))
+    return merge(context) @ W["W_o"] + W["b_o"]
+
+
+def wrong(**how):
+    return lambda *args: bmm(*args, **how)
+
+
+def heads_outside(x, memory, W, n_heads, keep):
+    """The same with (h b) folded, and the mask tiled to fit."""
+    q, k, v = (torch.cat(side.chunk(n_heads, dim=-1)) for side in project(x, memory, W))
+    drop = torch.zeros(keep.shape).to(x).masked_fill(~keep, -math.inf)[:, 0]
+    weights = torch.baddbmm(drop.repeat(n_heads, 1, 1), q, k.mT,
+                            alpha=q.shape[-1] ** -0.5).softmax(-1)
+    out = torch.cat(weights.bmm(v).chunk(n_heads), dim=-1)
+    return out @ W["W_o"] + W["b_o"]
+
+
+def tiled(keep, n_heads):
+    return keep[:, 0].repeat(n_heads, 1, 1)
+
+
+def torn(context):
+    return context.reshape(len(context), context.shape[2], -1)
+
+
+def in_turn(terms):
+    total = 0.0
+    for term in terms:
+        total += term
+    return total
+
+
+def compensated(terms):
+    total, lost = 0.0, 0.0
+    for term in terms:
+        new = total + term
+        lost += (total - new) + term if abs(total) >= abs(term) else (term - new) + total
+        total = new
+    return total + lost
+
+
+RIGHT = {
+    "eleventh": [bmm, heads_outside],
+    "ninth_case": [NINTH, NINTH | {"causal": True, "n_q": np.int64(12)},
+                   {name: float(size) for name, size in NINTH.items()}],
+    "any_order": [{"fsum": 1, "mine": lambda terms: in_turn(sorted(terms))},
+                  {"fsum": 1, "mine": lambda terms: float(sum(map(Fraction, terms)))},
+                  {"fsum": np.int64(1), "mine": lambda terms: np.sort(terms).sum()},
+                  {"fsum": 1, "mine": lambda terms: torch.tensor(
+                      terms, dtype=torch.float64).sort().values.cumsum(0)[-1]}]}
+
+WRONG = {
+    "eleventh": [
+        (wrong(fold=tiled), "The four cases with padding are wrong"),
+        (wrong(merge=torn), "merge without transpose"),
+        (wrong(scale=lambda d: 1), "no scale"),
+        (wrong(change=torch.detach), "these gradients are not: x, memory, W_q"),
+        (lambda *args: bmm(*args).detach(), "has lost its gradients"),
+        (wrong(change=lambda weights: weights.half().to(weights)), "outputs 0.0002"),
+        (lambda *args: view(*args), "nothing in it calls torch.bmm"),
+        (lambda *args: bmm(*args)[0], "out should be (2, 5, 12)"),
+        (lambda x, memory, W, n_heads, keep: bmm(x, x, W, n_heads, keep), "raises")],
+    "ninth_case": [
+        ({"d_head": 5}, "1 of 5 are caught"),
+        (NINTH | {"d_head": 4}, "multiplies all scores by 1/2"),
+        (NINTH | {"n_heads": 3}, "three heads"),
+        (NINTH | {"n_q": 5}, "the longer side for the keys"),
+        (NINTH | {"n_k": 8}, "the first eight keys"),
+        (NINTH | {"batch": 2}, "the mask of the second"),
+        (NINTH | {"padding": False}, "the mask of the second"),
+        (NINTH | {"n_q": 4000}, "n_q: a whole number from 1 to 40"),
+        ({"heads": 4}, "a dict of options of parity.case"),
+        (NINTH | {"d_head": 4.5}, "d_head: a whole number")],
+    "any_order": [
+        ({"fsum": 1, "mine": in_turn}, "different sums"),
+        ({"fsum": 1, "mine": compensated}, "different sums"),
+        ({"fsum": 1, "mine": lambda terms: round(in_turn(terms), 9)}, "digits are lost"),
+        ({"fsum": 1, "mine": math.fsum}, "that is fsum again"),
+        ({"fsum": 1, "mine": lambda terms: math.fsum(sorted(terms))}, "that is fsum again"),
+        ({"fsum": 1, "mine": 0.5}, "raises TypeError"),
+        ({"fsum": 1, "mine": max}, "is it their sum"),
+        ({"fsum": 1, "mine": lambda terms: terms.sort()}, "returns NoneType, not a number"),
+        ({"fsum": 1, "mine": lambda terms: in_turn(sorted(terms, key=abs))}, "different sums"),
+        ({"fsum": 1000, "mine": None}, "rounds once"),
+        ({"fsum": 1, "mine": lambda terms: terms.sum()}, "raises AttributeError"),
+        (in_turn, "with the keys")]}

@@ -1,0 +1,107 @@
+"""Attempts at the exercises on the soft lookup."""
+
+import numpy as np
+import torch
+
+from utils.attention.numpy import softmax
+
+
+def one_hot(rows, scale=(1,) * 6):
+    blocks = np.asarray(scale)[:, None] * (np.asarray(rows)[..., None] == np.arange(128))
+    return blocks.reshape(*np.shape(rows)[:-1], -1)
+
+
+def of(key_points, query_points=(1,) * 6):
+    return {"keys": lambda rows: one_hot(rows, key_points),
+            "query": lambda query: one_hot(query, query_points)}
+
+
+def bag(rows):
+    return one_hot(rows).reshape(*np.shape(rows)[:-1], 6, 128).sum(-2)
+
+
+def in_torch(rows):
+    codes = torch.as_tensor(np.asarray(rows)).long()
+    return torch.nn.functional.one_hot(codes, 128).flatten(-2).double()
+
+
+def weighted_bag(rows):
+    return one_hot(rows, POINTS).reshape(*np.shape(rows)[:-1], 6, 128).sum(-2)
+
+
+POINTS = np.arange(1, 7)
+DID = {"a": True, "b": True, "c": False, "d": False, "doubled": 16 / 17}
+
+
+def rows_do_not_sum_to_1(softmax, scores=((0.0, 1.0),)):
+    return not np.allclose(softmax(np.array(scores)).sum(axis=-1), 1)
+
+
+def columns_do_not_sum_to_1(softmax):
+    return not np.allclose(softmax(np.random.default_rng(0).random((5, 7))).sum(axis=0), 1)
+
+
+def asserts(softmax):
+    assert abs(softmax(torch.zeros(1, 2)).sum(-1) - 1).max() < 1e-9
+
+
+def shape_and_range(softmax):
+    weights = softmax(np.random.default_rng(0).random((5, 7)))
+    return weights.shape != (5, 7) or weights.min() < 0 or weights.max() > 1
+
+
+RIGHT = {
+    "one_dot_product": [
+        of(POINTS), of((1,) * 6, POINTS), of(POINTS ** 0.5, POINTS ** 0.5),
+        {"keys": in_torch, "query": lambda query: one_hot(query, POINTS).tolist()}],
+    "shift_and_stretch": [DID, DID | {"a": np.True_, "doubled": np.float32(0.94)}],
+    "find_the_bug": [
+        rows_do_not_sum_to_1, asserts,
+        lambda given: not np.allclose(given([[1, 3]]), softmax(np.array([[1, 3]]))),
+        lambda given: given(np.array([[0.0], [0.0]]))[0, 0] != 1]}
+
+WRONG = {
+    "one_dot_product": [
+        (of((1,) * 6), "Every place scores 1"),
+        (of(POINTS, POINTS), "1, 4, 9"),
+        (of(POINTS ** 0.5), "on one side only"),
+        (of(POINTS[::-1]), "wrong way round"),
+        (of(np.arange(6)), "the oldest is not heard"),
+        (of(2 * POINTS), "2 times the points"),
+        ({"keys": weighted_bag, "query": bag}, "looks like “fun”"),
+        ({"keys": bag, "query": bag}, "looks like “fun”"),
+        ({"keys": lambda rows: rows * POINTS, "query": lambda query: query}, "your product says"),
+        ({"keys": lambda rows: rows, "query": lambda query: query}, "a pair of z's"),
+        ({"keys": one_hot, "query": bag}, "A key is 768 wide and the query 128"),
+        ({"keys": lambda rows: one_hot(rows) > 0, "query": lambda query: one_hot(query) > 0},
+         "A product of bools"),
+        (of(POINTS) | {"query": lambda query: query.sort()}, "query gives nothing back"),
+        (of(POINTS) | {"query": None}, "Still open: query"),
+        (of(POINTS) | {"query": lambda query: query.one_hot()}, "AttributeError, at"),
+        ({"keys": lambda rows: one_hot(rows).reshape(-1, 6, 128), "query": bag}, "side by side")],
+    "shift_and_stretch": [
+        (DID | {"a": False}, "what does the division do"),
+        (DID | {"b": False}, "shared by all keys"),
+        (DID | {"c": True, "d": True}, "Which β is this"),
+        (DID | {"doubled": 0.8}, "nothing at all"),
+        (DID | {"doubled": "16/17"}, "Write one number, without"),
+        (DID | {"doubled": np.array([16 / 17, 1 / 17])}, "Write one number, without"),
+        (DID | {"a": 1}, "Answer True or False"),
+        (DID | {"doubled": 0.64}, "do not sum to 1"),
+        (DID | {"doubled": 0.89}, "have become 8 : 1"),
+        (DID | {"doubled": 0.5}, "exp of the difference"),
+        (DID | {"doubled": None}, "Still open: doubled")],
+    "find_the_bug": [
+        (lambda given: True, "never calls"),
+        (False, "its name, without calling it"),
+        (lambda given: (given(np.zeros((1, 2))) > 0).any(), "a false alarm"),
+        (columns_do_not_sum_to_1, "the sum that the bug gets right"),
+        (lambda given: not rows_do_not_sum_to_1(given), "upside down"),
+        (shape_and_range, "you look at what it does right"),
+        (lambda given: rows_do_not_sum_to_1(given, (0.0, 1.0)), "On a single axis"),
+        (lambda given: rows_do_not_sum_to_1(given, np.zeros((3, 3))), "on your scores, (3, 3)"),
+        (lambda given: rows_do_not_sum_to_1(given, np.eye(3)), "on your scores, (3, 3)"),
+        (lambda given: rows_do_not_sum_to_1(given, np.arange(35.0).reshape(5, 7)),
+         "with 35 scores. Fewer will do"),
+        (lambda given: given(np.linspace(0, 1, 11)[None]).sum() != 1, "for a rounding error"),
+        (lambda given: given(np.zeros((1, 2))).sum(dim=-1) != 1, "raises TypeError, at")]}

@@ -1,0 +1,498 @@
+"""One weight set in every layout: the same bits there and back, and the same attention there."""
+
+import numpy as np
+import pytest
+import torch
+from exact import raises
+from torch import nn
+
+from utils import checks, frameworks, masks, reference, sizes
+from utils.attention import numpy as numpy_attention
+from utils.attention.einsum import MultiHeadAttentionNew
+from utils.attention.sequence_first import MultiHeadAttention as SequenceFirst
+from utils.attention.torch import MultiHeadAttention
+from utils.parity import weights
+
+HEADS, D_HEAD = sizes.HEADS, sizes.D_HEAD
+W = sizes.weights()
+SQUARE = sizes.weights(d_in=12, d_out=12)
+# Heads of v have 8 features, of q and k 4.
+WIDE_V = W | {name: sizes.weights(1, d_model=24)[name] for name in ("W_v", "W_o", "b_v")}
+CROSS = SQUARE | {"W_k": sizes.weights(d_in=10)["W_k"], "W_v": sizes.weights(d_in=9)["W_v"]}
+EINSUM, SEQUENCE_FIRST = weights.NAMES["einsum"], weights.NAMES["sequence_first"]
+LINEAR = {name: (lambda W, names=names: weights.to_linear(W, names),
+                 lambda params, names=names: weights.from_linear(params, names))
+          for name, names in weights.NAMES.items()}
+KERAS = (lambda W: weights.to_keras(W, HEADS), weights.from_keras)
+LAYOUTS = {
+    **{f"linear {name}": (W, *pair) for name, pair in LINEAR.items()},
+    "linear, wide v": (WIDE_V, *LINEAR["einsum"]),
+    "W_qkv": (W, weights.to_qkv_module, weights.from_qkv_module),
+    "in_proj": (SQUARE, weights.to_in_proj, weights.from_in_proj),
+    "in_proj, kdim and vdim": (CROSS, weights.to_in_proj, weights.from_in_proj),
+    "GPT-2": (W, weights.to_gpt2, lambda params: weights.from_gpt2(*params)),
+    "interleaved": (W, lambda W: weights.to_interleaved(W, HEADS),
+                    lambda params: weights.from_interleaved(params, HEADS)),
+    "Dense": (W, weights.to_dense, weights.from_dense),
+    "Dense, wide v": (WIDE_V, weights.to_dense, weights.from_dense),
+    "Keras": (W, *KERAS),
+    "Keras, wide v": (WIDE_V, *KERAS),
+}
+each_layout = pytest.mark.parametrize(("W", "to", "back"), LAYOUTS.values(), ids=LAYOUTS)
+
+
+def same(got, expected):
+    assert list(got) == list(expected)
+    for name, array in expected.items():
+        assert (got[name].dtype, got[name].shape) == (array.dtype, array.shape)
+        assert np.array_equal(got[name], array)
+
+
+def arrays(params):
+    """Return the arrays of any layout in a flat list."""
+    if isinstance(params, np.ndarray):
+        return [params]
+    parts = params.values() if isinstance(params, dict) else params
+    return [array for part in parts for array in arrays(part)]
+
+
+def close(got, expected):
+    assert tuple(got.shape) == expected.shape
+    assert checks.difference(got, expected) <= 1e-12
+
+
+# --- there and back
+
+@each_layout
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_there_and_back_not_a_bit_is_changed(W, to, back, dtype):
+    W = {name: array.astype(dtype) for name, array in W.items()}
+    params = to(W)
+    assert {array.dtype for array in arrays(params)} == {np.dtype(dtype)}
+    assert sum(a.size for a in arrays(params)) == sum(a.size for a in W.values())
+    size = len(params)
+    same(back(params), W)
+    assert len(params) == size
+
+
+@each_layout
+def test_what_is_returned_shares_no_memory_with_what_was_given(W, to, back):
+    params = to(W)
+    returned = back(params)
+    for array in (*arrays(params), *arrays(returned)):
+        assert array.flags.writeable
+        assert array.flags.c_contiguous
+    for given, got in ((W, params), (params, returned)):
+        assert not any(np.shares_memory(a, b) for a in arrays(given) for b in arrays(got))
+
+
+def test_a_missing_bias_comes_back_as_zeros_of_the_same_dtype():
+    expected = {name: array.astype(np.float32)
+                for name, array in sizes.weights(d_in=12, d_out=12, bias=False).items()}
+    kernels = {name: array for name, array in expected.items() if name.startswith("W")}
+    for to, back in ((weights.to_in_proj, weights.from_in_proj),
+                     (weights.to_qkv_module, weights.from_qkv_module), LINEAR["einsum"]):
+        params = {k: a for k, a in to(kernels).items() if "bias" not in k}
+        same(back(params), expected)
+    same(weights.from_dense(weights.to_dense(kernels)[::2]), expected)
+    same(weights.from_keras(weights.to_keras(kernels, HEADS)[::2]), expected)
+    same(weights.from_gpt2(*({"w": part["w"]} for part in weights.to_gpt2(kernels))), expected)
+    cross = {name: CROSS[name] for name in kernels}
+    params = weights.to_in_proj(cross)
+    del params["in_proj_bias"], params["out_proj.bias"]
+    same(weights.from_in_proj(params), cross | {f"b_{n}": np.zeros(12) for n in "qkvo"} | cross)
+
+
+def test_some_biases_may_be_missing():
+    layer = SequenceFirst(HEADS, 12, bias=False)  # neither q nor k has one; v and output do
+    W = SQUARE | {"b_q": np.zeros(12), "b_k": np.zeros(12)}
+    weights.load(layer.double(), weights.to_linear(W, SEQUENCE_FIRST))
+    same(weights.from_linear(layer.state_dict(), SEQUENCE_FIRST), W)
+
+
+# --- where each number goes
+
+def test_pytorch_has_outputs_first_and_the_others_inputs_first():
+    linear, dense = weights.to_linear(W, EINSUM), weights.to_dense(W)
+    assert linear["w_ks.weight"][5, 2] == dense[2][2, 5] == W["W_k"][2, 5]
+    assert linear["w_ks.bias"][5] == dense[3][5] == W["b_k"][5]
+    assert list(linear) == ["w_qs.weight", "w_qs.bias", "w_ks.weight", "w_ks.bias",
+                            "w_vs.weight", "w_vs.bias", "fc.weight", "fc.bias"]
+
+
+def test_packed_layouts_hold_q_then_k_then_v():
+    packed = np.concatenate([W["W_q"], W["W_k"], W["W_v"]], axis=1)
+    biases = np.concatenate([W["b_q"], W["b_k"], W["b_v"]])
+    (c_attn, c_proj), module = weights.to_gpt2(W), weights.to_qkv_module(W)
+    same(c_attn, {"w": packed, "b": biases})
+    same(c_proj, {"w": W["W_o"], "b": W["b_o"]})
+    same(module, {"W_qkv.weight": packed.T, "W_qkv.bias": biases,
+                  "W_o.weight": W["W_o"].T, "W_o.bias": W["b_o"]})
+
+
+@pytest.mark.parametrize(("n_heads", "d_head"), [(2, 6), (3, 4), (6, 2)])
+def test_interleaved_holds_q_k_and_v_of_head_0_then_of_head_1(n_heads, d_head):
+    # With three heads (3, h, d) and (h, 3, d) are told apart by nothing but who reads which.
+    params = weights.to_interleaved(W, n_heads)
+    assert params["query_key_value.weight"].shape == (36, 11)
+    rows = iter(zip(params["query_key_value.weight"], params["query_key_value.bias"], strict=True))
+    for h in range(n_heads):
+        for name in "qkv":
+            for column in range(h * d_head, (h + 1) * d_head):
+                row, bias = next(rows)
+                assert np.array_equal(row, W[f"W_{name}"][:, column])
+                assert bias == W[f"b_{name}"][column]
+    same(weights.to_interleaved(W, 1), {
+        new: weights.to_qkv_module(W)[old] for new, old in zip(
+            params, weights.to_qkv_module(W), strict=True)})
+    same(weights.from_interleaved(params, n_heads), W)
+
+
+def test_keras_has_an_axis_for_the_heads():
+    names = ("W_q", "b_q", "W_k", "b_k", "W_v", "b_v")
+    *qkv, kernel, bias = weights.to_keras(WIDE_V, HEADS)
+    for name, array, d_head in zip(names, qkv, (4, 4, 4, 4, 8, 8), strict=True):
+        for h in range(HEADS):
+            stripe = slice(h * d_head, (h + 1) * d_head)
+            assert np.array_equal(array[..., h, :], WIDE_V[name][..., stripe])
+    assert all(np.array_equal(kernel[h], WIDE_V["W_o"][8 * h:8 * (h + 1)]) for h in range(HEADS))
+    assert np.array_equal(bias, WIDE_V["b_o"])
+
+
+# --- the same attention, and its gradients, in every program
+
+KEEP = masks.padding([7, 4], 7)
+
+
+def attend(program, params, call, d_in, d_out, W=SQUARE):
+    """Check a torch program's output, and return its weights' gradients and the expected ones."""
+    weights.load(program.double(), params)
+    x, memory = sizes.sides(d_in=d_in)
+    cotangent = np.random.default_rng(1).standard_normal((2, 5, d_out))
+    out = call(program, torch.as_tensor(x), torch.as_tensor(memory))
+    close(out, reference.multi_head_attention(x, memory, W, HEADS, KEEP)[0])
+    out.backward(torch.as_tensor(cotangent))
+    expected = reference.multi_head_attention_gradient(x, memory, W, HEADS, cotangent, KEEP)
+    gradients = {name: p.grad for name, p in program.named_parameters()}
+    return gradients, {name: expected[name] for name in W}
+
+
+def all_close(got, expected):
+    assert list(got) == list(expected)
+    for name, gradient in expected.items():
+        close(got[name], gradient)
+
+
+def test_our_module():
+    module = MultiHeadAttention(12, HEADS, d_in=11, d_out=13)
+    gradients, expected = attend(module, weights.to_qkv_module(W),
+                                 lambda m, x, memory: m(x, memory, KEEP), 11, 13, W)
+    all_close(weights.from_qkv_module(gradients), expected)
+
+
+def test_nn_multihead_attention():
+    module = nn.MultiheadAttention(12, HEADS, batch_first=True)
+    gradients, expected = attend(
+        module, weights.to_in_proj(SQUARE), lambda m, x, memory: m(
+            x, memory, memory, attn_mask=masks.to_torch_mha(
+                np.broadcast_to(KEEP, (2, 1, 5, 7)), HEADS))[0], 12, 12)
+    all_close(weights.from_in_proj(gradients), expected)
+
+
+def test_nn_multihead_attention_with_keys_and_values_of_other_widths():
+    module = nn.MultiheadAttention(12, HEADS, kdim=10, vdim=9, batch_first=True).double()
+    weights.load(module, weights.to_in_proj(CROSS))
+    x, keys, values = (sizes.sides(width, d_in=width)[width != 12] for width in (12, 10, 9))
+    out, _ = module(*map(torch.as_tensor, (x, keys, values)))
+    sides = {"q": x, "k": keys, "v": values}
+    heads = [reference.split_heads(side @ CROSS[f"W_{n}"] + CROSS[f"b_{n}"], HEADS)
+             for n, side in sides.items()]
+    context = reference.merge_heads(reference.attention(*heads)[0])
+    close(out, context @ CROSS["W_o"] + CROSS["b_o"])
+
+
+def test_the_einsum_program():
+    module = MultiHeadAttentionNew(HEADS, 12, 4, 4, residual=False, layer_norm=False).eval()
+    gradients, expected = attend(
+        module, weights.to_linear(SQUARE, EINSUM),
+        lambda m, x, memory: m(x, memory, memory, ~np.broadcast_to(KEEP[:, 0], (2, 5, 7)))[0],
+        12, 12)
+    all_close(weights.from_linear(gradients, EINSUM), expected)
+
+
+def test_the_sequence_first_program():
+    module = SequenceFirst(HEADS, 12).eval()
+    gradients, expected = attend(
+        module, weights.to_linear(SQUARE, SEQUENCE_FIRST),
+        lambda m, x, memory: m(
+            query=x.transpose(0, 1), key=memory.transpose(0, 1), value=memory.transpose(0, 1),
+            mask=np.moveaxis(KEEP[:, 0], 0, -1).copy()).transpose(0, 1), 12, 12)
+    all_close(weights.from_linear(gradients, SEQUENCE_FIRST), expected)
+
+
+def test_the_numpy_program_takes_what_to_gpt2_gives():
+    x = sizes.sides()[1]
+    close(numpy_attention.mha(x, *weights.to_gpt2(W), HEADS),
+          reference.multi_head_attention(x, x, W, HEADS)[0])
+
+
+# --- wrong layouts
+
+def without_bias(params):
+    return {name: array for name, array in params.items() if not name.endswith("bias")}
+
+
+def test_conv1d_arrays_under_the_names_of_in_proj_are_refused():
+    c_attn, c_proj = weights.to_gpt2(SQUARE)
+    params = {"in_proj_weight": c_attn["w"], "in_proj_bias": c_attn["b"],
+              "out_proj.weight": c_proj["w"], "out_proj.bias": c_proj["b"]}
+    wrong = "these do not fit as (out, in), but as (in, out) they do"
+    with raises(ValueError, "in_proj_weight (12, 36), in_proj_bias (36,), out_proj.weight "
+                            f"(12, 12), out_proj.bias (12,): {wrong}"):
+        weights.from_in_proj(params)
+    with raises(ValueError, f"in_proj_weight (12, 36), out_proj.weight (12, 12): {wrong}"):
+        weights.from_in_proj(without_bias(params))
+
+
+def test_out_in_where_in_out_is_wanted_is_refused():
+    c_attn, c_proj = ({"w": part["w"].T} for part in weights.to_gpt2(W))
+    with raises(ValueError, "c_attn w (36, 11), c_proj w (13, 12): "
+                            "these do not fit as (in, out), but as (out, in) they do"):
+        weights.from_gpt2(c_attn, c_proj)
+
+
+def test_in_out_where_out_in_is_wanted_is_refused_with_and_without_biases():
+    params = {name: array.T for name, array in weights.to_linear(W, EINSUM).items()}
+    wrong = "these do not fit as (out, in), but as (in, out) they do"
+    with raises(ValueError, "w_qs.weight (11, 12), w_ks.weight (11, 12), w_vs.weight (11, 12), "
+                            f"fc.weight (12, 13): {wrong}"):
+        weights.from_linear(without_bias(params), EINSUM)
+    with pytest.raises(ValueError, match=r"but as \(in, out\) they do$"):
+        weights.from_linear(params, EINSUM)
+
+
+@pytest.mark.parametrize(("name", "shape"), [
+    ("W_qkv.weight", (35, 11)), ("W_qkv.weight", (3, 12, 11)), ("W_qkv.weight", (36,)),
+    ("W_qkv.bias", (35,)),
+    ("W_o.weight", (13, 11)), ("W_o.bias", (12,))])
+def test_arrays_that_do_not_fit_each_other_are_refused(name, shape):
+    params = weights.to_qkv_module(W) | {name: np.ones(shape)}
+    listed = ", ".join(f"{name} {array.shape}" for name, array in params.items())
+    with raises(ValueError, f"{listed}: these do not fit as (out, in)"):
+        weights.from_qkv_module(params)
+
+
+def test_q_and_k_of_different_width_are_refused():
+    with pytest.raises(ValueError, match=r"^W_q \(11, 12\), W_k \(11, 8\), .*do not fit"):
+        weights.to_linear({n: w for n, w in W.items() if n[0] == "W"} | {"W_k": W["W_k"][:, :8]},
+                          EINSUM)
+
+
+TAKEN_FOR_ANOTHER = {
+    "from_qkv_module": lambda: (weights.from_in_proj, weights.to_qkv_module(W)),
+    "from_in_proj": lambda: (weights.from_qkv_module, weights.to_in_proj(SQUARE)),
+    "from_in_proj ": lambda: (LINEAR["einsum"][1], weights.to_in_proj(CROSS)),
+    "from_interleaved": lambda: (LINEAR["einsum"][1], weights.to_interleaved(W, 3)),
+    "from_linear, NAMES['sequence_first']":
+        lambda: (LINEAR["einsum"][1], LINEAR["sequence_first"][0](W)),
+    "every to_… function": lambda: (weights.from_in_proj, W),
+    "from_qkv_module ": lambda: (weights.to_dense, weights.to_qkv_module(W)),
+}
+
+
+@pytest.mark.parametrize("reader", TAKEN_FOR_ANOTHER)
+def test_names_of_another_layout_are_refused_and_recognised(reader):
+    read, params = TAKEN_FOR_ANOTHER[reader]()
+    with pytest.raises(ValueError, match=r"^expected ") as caught:
+        read(params)
+    expected, got = str(caught.value).split(", got ")
+    assert got == f"{', '.join(params)}: {reader.strip()} reads that"
+    assert not set(params) & set(expected.split(", "))
+
+
+def test_names_of_no_layout_are_refused():
+    params = weights.to_qkv_module(W)
+    del params["W_o.weight"]
+    names = "W_qkv.weight, W_qkv.bias, W_o.weight, W_o.bias"
+    with raises(ValueError, f"expected {names}, got W_o.bias"):
+        weights.from_qkv_module({"W_o.bias": params["W_o.bias"]})
+    extra = {"W_qkv.scale": W["b_q"]}
+    with pytest.raises(ValueError, match=r"W_qkv.scale: from_qkv_module reads that$"):
+        weights.from_qkv_module(weights.to_qkv_module(W) | extra)
+
+
+def test_lists_and_dicts_are_not_confused():
+    with raises(ValueError, "expected W_qkv.weight, W_qkv.bias, W_o.weight, W_o.bias, got 8 arrays "
+                            "without names: from_dense and from_keras read lists"):
+        weights.from_qkv_module(weights.to_dense(W))
+
+
+def test_dense_kernels_and_keras_kernels_are_not_confused():
+    with raises(ValueError, "query kernel should have 2 axes, got (11, 3, 4): "
+                            "are these of keras.layers.MultiHeadAttention?"):
+        weights.from_dense(weights.to_keras(W, HEADS))
+    with raises(ValueError, "query kernel should have 3 axes, got (11, 12): "
+                            "are these of Keras Dense layers?"):
+        weights.from_keras(weights.to_dense(W)[::2])
+    with raises(ValueError, "expected eight arrays, or four without biases, got 7"):
+        weights.from_dense(weights.to_dense(W)[:7])
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_keras_kernels_with_the_heads_first_are_refused(step):
+    params = [np.moveaxis(array, 0, -1) if array.ndim == 3 and array.shape[0] == 11 else array
+              for array in weights.to_keras(W, HEADS)][::step]
+    with raises(ValueError, "query kernel (3, 4, 11) and output kernel (3, 4, 13) should be "
+                            "(…, h, d) and (h, d, d_out) with one h; it looks like (h, d, d_in)"):
+        weights.from_keras(params)
+
+
+def test_a_keras_kernel_of_other_heads_is_refused():
+    params = weights.to_keras(W, HEADS)
+    with raises(ValueError, "value kernel (11, 6, 2) and output kernel (3, 4, 13) should be "
+                            "(…, h, d) and (h, d, d_out) with one h"):
+        weights.from_keras([*params[:4], params[4].reshape(11, 6, 2), *params[5:]])
+
+
+def test_only_arrays_of_one_shape_can_be_packed():
+    with raises(ValueError, "only arrays of one shape can be packed, got W_q (11, 12), "
+                            "W_k (11, 12), W_v (11, 24)"):
+        weights.to_gpt2(WIDE_V)
+
+
+def test_heads_that_do_not_divide_are_refused():
+    wrong = "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: 2, 3, 4, 6"
+    for call in (lambda: weights.to_interleaved(W, 5), lambda: weights.to_keras(W, 5),
+                 lambda: weights.from_interleaved(weights.to_interleaved(W, 3), 5)):
+        with raises(ValueError, wrong):
+            call()
+    narrow_v = WIDE_V | {"W_v": W["W_v"][:, :11], "b_v": W["b_v"][:11], "W_o": W["W_o"][:11]}
+    with raises(ValueError, "d_model=11 is not divisible by n_heads=3 (remainder 2); nearest: "
+                            "1, 11"):
+        weights.to_keras(narrow_v, HEADS)
+
+
+@pytest.mark.parametrize(("weights_", "name", "shape"), [
+    (W, "W_q", (11, 12)), (SQUARE | {"W_o": W["W_o"], "b_o": W["b_o"]}, "W_o", (12, 13))])
+def test_what_nn_multihead_attention_cannot_hold_is_refused(weights_, name, shape):
+    with raises(ValueError, f"{name} is {shape}, and nn.MultiheadAttention with embed_dim=12 "
+                            "wants (12, 12)"):
+        weights.to_in_proj(weights_)
+
+
+# --- load
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_load_keeps_the_dtype_of_the_module_and_returns_it(dtype):
+    module = MultiHeadAttention(12, HEADS, d_in=11, d_out=13).to(dtype)
+    before = dict(module.named_parameters())
+    assert weights.load(module, weights.to_qkv_module(W)) is module
+    for name, array in weights.to_qkv_module(W).items():
+        parameter = module.get_parameter(name)
+        assert parameter is before[name]
+        assert torch.equal(parameter, torch.as_tensor(array).to(dtype))
+
+
+def test_what_is_loaded_is_a_copy():
+    params = weights.to_qkv_module(W)
+    module = weights.load(MultiHeadAttention(12, HEADS, d_in=11, d_out=13).double(), params)
+    module.W_o.bias.data.zero_()
+    assert np.array_equal(params["W_o.bias"], W["b_o"])
+
+
+def test_load_leaves_out_biases_of_zero_only():
+    W_0 = sizes.weights(bias=False)
+    module = MultiHeadAttention(12, HEADS, d_in=11, d_out=13, bias=False).double()
+    weights.load(module, weights.to_qkv_module(W_0))
+    same(weights.from_qkv_module(module.state_dict()), W_0)
+    with pytest.raises(ValueError, match=r"^MultiHeadAttention holds .*, got .*W_o.bias"):
+        weights.load(module, weights.to_qkv_module(W))
+
+
+def test_load_names_both_sides_when_they_differ():
+    module = MultiHeadAttention(12, HEADS)
+    own = ("{'W_qkv.weight': (36, 12), 'W_qkv.bias': (36,), "
+           "'W_o.weight': (12, 12), 'W_o.bias': (12,)}")
+    for params in (weights.to_in_proj(SQUARE), weights.to_qkv_module(W)):
+        shapes = {name: array.shape for name, array in params.items()}
+        with raises(ValueError, f"MultiHeadAttention holds {own}, got {shapes}"):
+            weights.load(module, params)
+    params = weights.to_qkv_module(SQUARE)
+    del params["W_o.bias"]
+    with pytest.raises(ValueError, match=r"^MultiHeadAttention holds"):
+        weights.load(module, params)
+
+
+def test_a_module_with_a_layer_norm():
+    module = MultiHeadAttentionNew(HEADS, 12, 4, 8)
+    W = sizes.weights(d_in=12, d_model=24, d_out=12)
+    W |= {name: W[name][..., :12] for name in ("W_q", "W_k", "b_q", "b_k")}
+    state = {name: p.detach().numpy() for name, p in module.state_dict().items()}
+    weights.load(module.double(), state | weights.to_linear(W, EINSUM))
+    same(weights.from_linear(module.state_dict(), EINSUM), W)
+    with pytest.raises(ValueError, match=r"^MultiHeadAttentionNew holds .*layer_norm.weight"):
+        weights.load(module, weights.to_linear(W, EINSUM))
+
+
+# --- TensorFlow; last, since its import takes longer than all the rest
+
+@pytest.fixture(scope="module")
+def keras():
+    frameworks.tensorflow()
+    import keras
+    return keras
+
+
+def tape(call, layer, W, d_in, d_out):
+    """Check a layer's output; return its weights' gradients and the expected ones."""
+    tf = frameworks.tensorflow()
+    x, memory = sizes.sides(d_in=d_in)
+    cotangent = np.random.default_rng(1).standard_normal((2, 5, d_out))
+    with tf.GradientTape() as watched:
+        out = call(tf.constant(x), tf.constant(memory))
+    close(out.numpy(), reference.multi_head_attention(x, memory, W, HEADS, KEEP)[0])
+    expected = reference.multi_head_attention_gradient(x, memory, W, HEADS, cotangent, KEEP)
+    gradients = watched.gradient(out, layer.trainable_variables, tf.constant(cotangent))
+    return gradients, {name: expected[name] for name in W}
+
+
+def test_the_keras_layer(keras):
+    layer = keras.layers.MultiHeadAttention(HEADS, 4, output_shape=13, dtype="float64")
+    params = weights.to_keras(W, HEADS)
+    with raises(ValueError, "MultiHeadAttention has no weights before it is built: "
+                            "call it once, or its build()"):
+        weights.load(layer, params)
+    layer.build((2, 5, 11), (2, 7, 11))
+    assert weights.load(layer, params) is layer
+    mask = masks.to_keras(KEEP, 2, 5)
+    gradients, expected = tape(lambda x, memory: layer(x, memory, attention_mask=mask),
+                               layer, W, 11, 13)
+    all_close(weights.from_keras(gradients), expected)
+    same(weights.from_keras(layer.get_weights()), W)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_layer_of_four_dense_layers(keras, bias):
+    from utils.attention import tensorflow as tf_attention
+    W = sizes.weights(d_out=12, bias=bias)
+    layer = tf_attention.MultiHeadAttention(11, 11, 11, 12, HEADS, 0.0, bias, dtype="float64")
+    weights.load(layer, weights.to_dense(W))
+    gradients, expected = tape(lambda x, memory: layer(x, memory, memory, np.array([7, 4])),
+                               layer, W, 11, 12)
+    names = [name for name in expected if bias or name[0] == "W"]
+    got = weights.from_dense(gradients)
+    all_close({name: got[name] for name in names}, {name: expected[name] for name in names})
+    same(weights.from_dense(layer.get_weights()), W)
+    with pytest.raises(ValueError, match=r"^MultiHeadAttention holds \[\(11, 12\), "):
+        weights.load(layer, weights.to_keras(W, HEADS))
+
+
+def test_load_keeps_the_dtype_of_a_layer(keras):
+    layer = keras.layers.MultiHeadAttention(HEADS, 4, output_shape=13, use_bias=False)
+    layer.build((2, 5, 11), (2, 7, 11))
+    with pytest.raises(ValueError, match=r"^MultiHeadAttention holds "):
+        weights.load(layer, weights.to_keras(W, HEADS))
+    W_0 = sizes.weights(bias=False)
+    weights.load(layer, weights.to_keras(W_0, HEADS))
+    same(weights.from_keras(layer.get_weights()),
+         {name: array.astype(np.float32) for name, array in W_0.items()})

@@ -1,0 +1,118 @@
+"""The site in a browser: what a reader finds, on every page, light and dark, phone and desk."""
+
+import browser
+import page_audit
+import pytest
+from site_pages import PAGES, read
+
+pytestmark = pytest.mark.site
+
+WIDTHS = (390, 1300)
+
+
+@pytest.mark.parametrize("page", [*PAGES, "search", "404"])
+def test_a_reader_finds_nothing_broken(chromium, site_url, page):
+    problems = []
+    with browser.open_page(chromium, f"{site_url}{page}.html", width=WIDTHS[0]) as tab:
+        tab.evaluate(browser.OPEN_ALL)
+        problems += page_audit.raw_maths(tab) + page_audit.pictures(tab)
+        for theme in ("light", "dark"):
+            browser.turn(tab, theme)
+            problems += [f"{theme}: {what}" for what in page_audit.pale_code(tab)]
+        browser.turn(tab, "light")
+        for width in WIDTHS:
+            browser.resize(tab, width)
+            problems += [f"{width} px: {what}" for what in
+                         page_audit.too_wide(tab) + page_audit.accessibility(tab)]
+        browser.turn(tab, "dark")  # at the desk, where the side bars stand open
+        problems += [f"dark: {what}" for what in
+                     page_audit.accessibility(tab, ["color-contrast"])]
+        problems += tab.problems
+    assert not problems
+
+
+def test_a_table_that_grows_can_be_reached_by_keyboard(chromium, site_url):
+    page = "chapters/7_field_guide/cheat_sheet"
+    with browser.open_page(chromium, f"{site_url}{page}.html") as tab:
+        box = tab.locator(".pst-scrollable-table-container").first
+        stops = []
+        for width in ("100%", "3000px", "100%"):
+            box.locator("table").evaluate("(table, width) => { table.style.minWidth = width }",
+                                          width)
+            tab.evaluate(browser.LAID_OUT)
+            stops.append(box.evaluate("box => box.tabIndex"))
+        assert stops == [-1, 0, -1]
+
+
+def test_formulas_are_set_where_the_source_has_them(chromium, site_url):
+    with browser.open_page(chromium, f"{site_url}{PAGES[0]}.html") as tab:
+        assert tab.locator(".math mjx-container mjx-mfrac").count() >= 1
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_search_finds_the_page_that_has_the_word(chromium, site_url, width):
+    with browser.open_page(chromium, f"{site_url}{PAGES[0]}.html", width=width) as tab:
+        tab.keyboard.press("Control+K")
+        field = tab.locator("input[type=search]:visible").first
+        field.wait_for()
+        field.fill("contiguous")
+        field.press("Enter")
+        tab.wait_for_url("**/search.html?q=contiguous")
+        result = tab.locator("#search-results li a", has_text="transpose").first
+        result.wait_for()
+        result.click()
+        tab.wait_for_url("**/view_and_transpose.html*")
+        assert tab.locator("article h1").count() == 1
+        assert not tab.problems
+
+
+def test_next_and_previous_can_be_clicked(chromium, site_url):
+    with browser.open_page(chromium, f"{site_url}{PAGES[1]}.html") as tab:
+        tab.locator("a.right-next").click()
+        tab.wait_for_url(f"**/{PAGES[2]}.html")
+        tab.locator("a.left-prev").click()
+        tab.wait_for_url(f"**/{PAGES[1]}.html")
+
+
+def test_the_theme_button_goes_dark_and_stays_dark(chromium, site_url):
+    look = "[document.documentElement.dataset.theme, getComputedStyle(document.body).background]"
+    with browser.open_page(chromium, f"{site_url}{PAGES[0]}.html", theme="light") as tab:
+        light = tab.evaluate(look)
+        for _ in range(3):      # it goes round: the system's, light, dark
+            if tab.evaluate("document.documentElement.dataset.mode") != "dark":
+                tab.locator("button.theme-switch-button:visible").click()
+        tab.evaluate(browser.SETTLED)
+        dark = tab.evaluate(look)
+        assert (light[0], dark[0]) == ("light", "dark")
+        assert light[1] != dark[1]
+        tab.reload()
+        assert tab.evaluate(look) == dark
+
+
+def test_the_first_address_leads_to_the_first_page(chromium, site_url):
+    tab = chromium.new_page()
+    tab.goto(site_url)
+    tab.wait_for_url(f"**/{PAGES[0]}.html")
+    tab.close()
+
+
+def test_a_wrong_address_gets_a_page_that_leads_home(chromium, site_url):
+    wrong = f"{site_url}chapters/9_nowhere/nothing.html"
+    with browser.open_page(chromium, wrong) as tab:
+        assert tab.locator("article h1").text_content().startswith("Page not found")
+        assert tab.evaluate("document.styleSheets.length") > 3
+        tab.locator("a.navbar-brand").click()
+        tab.wait_for_url(f"**/{PAGES[0]}.html")
+        # The one complaint is about the address itself.
+        answers = [what for what in tab.problems if not what.startswith("console")]
+        assert answers == [f"answered 404: {wrong}"]
+
+
+def test_the_favicon_is_served_and_is_a_picture(chromium, site_url, site):
+    icons = read(site / f"{PAGES[0]}.html").rel["icon"]
+    with browser.open_page(chromium, f"{site_url}{PAGES[0]}.html") as tab:
+        sizes = tab.evaluate("""icons => Promise.all(icons.map(async icon => {
+          const image = new Image(); image.src = icon; await image.decode();
+          return image.naturalWidth; }))""", icons)
+    assert len(icons) == 2
+    assert min(sizes) >= 16

@@ -1,0 +1,106 @@
+"""Multi-head attention and its gradient, line by line in NumPy. Taught in `backward_by_hand`.
+
+A backward program takes ``g``, the *cotangent*: the gradient of the loss with respect to what the
+forward program returned, shaped like it. It returns the gradients with respect to what went in.
+"""
+
+import math
+
+import numpy as np
+
+from utils import checks
+from utils.attention.numpy import masked_softmax
+
+
+def check_cotangent(g, shape):
+    """Raise ValueError unless the cotangent g has the shape of the output, ``shape``."""
+    if np.shape(g) != tuple(shape):
+        raise ValueError(f"the cotangent has the shape of the output, {tuple(shape)}; got "
+                         f"{np.shape(g)}" + ("; for the loss out.sum() it is all ones"
+                                             if np.ndim(g) == 0 else ""))
+
+
+def softmax_backward(weights, g):
+    """Return the gradient of the scores, (…, i, j), (…, i, j) -> (…, i, j).
+
+    ``weights`` is what softmax returned, 0 where masked; there the gradient is exactly 0, too.
+    ``g`` is the gradient of the weights. Raises ValueError unless the two shapes are equal.
+    """
+    check_cotangent(g, weights.shape)
+    average = (weights * g).sum(axis=-1, keepdims=True)  # (…, i, 1)
+    return weights * (g - average)
+
+
+def attention_backward(q, k, v, weights, g):
+    """Return the gradients of q, k, v, each shaped like its own: g is (…, i, d_v).
+
+    ``q`` (…, i, d), ``k`` (…, j, d), ``v`` (…, j, d_v), and ``weights`` (…, i, j) as softmax
+    returned them. Raises ValueError when g is not shaped like the context.
+    """
+    check_cotangent(g, (*q.shape[:-1], v.shape[-1]))
+    g_v = weights.mT @ g  # (…, j, d_v)
+    g_weights = g @ v.mT  # (…, i, j)
+    g_scores = softmax_backward(weights, g_weights) / math.sqrt(q.shape[-1])
+    return g_scores @ k, g_scores.mT @ q, g_v
+
+
+def split(x, n_heads):
+    """Split the features into heads, (b, i, h * d) -> (b, h, i, d); its backward is ``merge``.
+
+    Raises ValueError when n_heads does not divide the features.
+    """
+    d_head = checks.heads(x, n_heads)
+    return x.reshape(*x.shape[:2], n_heads, d_head).swapaxes(1, 2)
+
+
+def merge(x):
+    """Put the heads side by side, (b, h, i, d) -> (b, i, h * d); its backward is ``split``."""
+    batch, n_heads, length, d_head = x.shape
+    return x.swapaxes(1, 2).reshape(batch, length, n_heads * d_head)
+
+
+def linear_backward(x, W, g):
+    """Return the gradients of x, W and b in x @ W + b: (b, i, m), (m, n), (n,) for g (b, i, n).
+
+    W and b serve all examples and words, so their gradients are sums over both. Raises ValueError
+    when g is not shaped like x @ W.
+    """
+    check_cotangent(g, (*x.shape[:-1], W.shape[1]))
+    words, g_words = x.reshape(-1, len(W)), g.reshape(-1, W.shape[1])
+    return g @ W.T, words.T @ g_words, g_words.sum(axis=0)
+
+
+def multi_head_attention(x, memory, W, n_heads, keep=None):
+    """Return (out, kept): (b, i, d_in), (b, j, d_in) -> (b, i, d_out), and what backward needs.
+
+    ``W`` is a dict like the one from ``sizes.weights``; ``keep`` is bool, True = may attend, and
+    broadcasts to (b, h, i, j). A query that may attend to nothing gets a context of zeros. Raises
+    ValueError or TypeError for sizes or a mask that do not fit.
+    """
+    q = split(x @ W["W_q"] + W["b_q"], n_heads)  # (b, h, i, d)
+    k = split(memory @ W["W_k"] + W["b_k"], n_heads)  # (b, h, j, d)
+    v = split(memory @ W["W_v"] + W["b_v"], n_heads)
+    keep = checks.keep(keep, q, k)
+    weights = masked_softmax(q @ k.mT / math.sqrt(q.shape[-1]), keep)
+    context = merge(weights @ v)  # (b, i, e)
+    out = context @ W["W_o"] + W["b_o"]
+    return out, (x, memory, W, q, k, v, weights, context)
+
+
+def multi_head_attention_backward(kept, g):
+    """Return the gradients, a dict: ``x``, ``memory`` and every key of W, each shaped like its own.
+
+    ``kept`` is what ``multi_head_attention`` returned with out, ``g`` (b, i, d_out) the gradient of
+    out. For self-attention (memory is x) the gradient of x is the sum of the two. Raises ValueError
+    when g is not shaped like out.
+    """
+    x, memory, W, q, k, v, weights, context = kept
+    g_context, W_o, b_o = linear_backward(context, W["W_o"], g)
+    g_context = split(g_context, q.shape[1])  # (b, h, i, d)
+    g_q, g_k, g_v = attention_backward(q, k, v, weights, g_context)
+    g_x, W_q, b_q = linear_backward(x, W["W_q"], merge(g_q))
+    by_k, W_k, b_k = linear_backward(memory, W["W_k"], merge(g_k))
+    by_v, W_v, b_v = linear_backward(memory, W["W_v"], merge(g_v))
+    return {"x": g_x, "memory": by_k + by_v, "W_q": W_q, "W_k": W_k,
+            "W_v": W_v, "W_o": W_o, "b_q": b_q, "b_k": b_k, "b_v": b_v,
+            "b_o": b_o}

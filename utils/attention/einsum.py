@@ -1,0 +1,59 @@
+"""Multi-head attention written with einsum and einops. Taught in chapter `einsum`.
+
+Letters here, and elsewhere in the course: l is i (query), t is j (key), head is h, and k and v are
+the features of one head, of which values may have more or fewer than keys.
+"""
+
+import math
+
+import torch
+from einops import rearrange
+from torch import nn
+
+from utils import checks
+from utils.attention.torch import masked_softmax
+
+
+class MultiHeadAttentionNew(nn.Module):
+    """Multi-head attention with residual and LayerNorm; attn is laid out (h, b, i, j).
+
+    ``d_model`` is the width of q, k, v and output; each of ``n_head`` heads has ``d_k`` features of
+    q and k, and ``d_v`` of v. ``dropout`` acts on the output of ``fc``, in training only.
+    ``residual`` adds q to it, ``layer_norm`` normalises the sum over the features: switch both off
+    to compare with a program that has neither. Source: https://arxiv.org/abs/1706.03762, sections
+    3.1 and 3.2.2.
+    """
+
+    def __init__(self, n_head, d_model, d_k, d_v, dropout=0.1, *, residual=True, layer_norm=True):
+        super().__init__()
+        self.n_head, self.residual = n_head, residual
+        self.w_qs = nn.Linear(d_model, n_head * d_k)
+        self.w_ks = nn.Linear(d_model, n_head * d_k)
+        self.w_vs = nn.Linear(d_model, n_head * d_v)
+        for w, width in ((self.w_qs, d_k), (self.w_ks, d_k), (self.w_vs, d_v)):
+            nn.init.normal_(w.weight, std=math.sqrt(2 / (d_model + width)))
+        self.fc = nn.Linear(n_head * d_v, d_model)
+        nn.init.xavier_normal_(self.fc.weight)
+        self.dropout = nn.Dropout(dropout)
+        self.layer_norm = nn.LayerNorm(d_model) if layer_norm else nn.Identity()
+
+    def forward(self, q, k, v, mask=None):
+        """Return (output, attn): (b, i, e), (b, j, e), (b, j, e) -> (b, i, e), (h, b, i, j).
+
+        ``mask`` is bool, **True = drop** (the opposite of keep: pass ``~keep``), and broadcasts to
+        (b, i, j). A query that may attend to nothing gets a context of zeros. ``attn`` sums to 1
+        over the keys. Raises ValueError or TypeError for sizes or a mask that do not fit.
+        """
+        keep = checks.drop(mask, q, k, v)  # True = may attend
+        residual, n = q, self.n_head
+        q = rearrange(self.w_qs(q), "b l (head k) -> head b l k", head=n)
+        k = rearrange(self.w_ks(k), "b t (head k) -> head b t k", head=n)
+        v = rearrange(self.w_vs(v), "b t (head v) -> head b t v", head=n)
+        attn = torch.einsum("hblk,hbtk->hblt", q, k) / math.sqrt(q.shape[-1])
+        attn = masked_softmax(attn, keep)
+        output = torch.einsum("hblt,hbtv->hblv", attn, v)
+        output = rearrange(output, "head b l v -> b l (head v)")
+        output = self.dropout(self.fc(output))
+        if self.residual:
+            output = output + residual
+        return self.layer_norm(output), attn

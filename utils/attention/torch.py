@@ -1,0 +1,133 @@
+"""Attention in PyTorch: the taught programs and the fast path.
+
+``attention`` and ``masked_softmax`` are taught in chapter `masks`, ``attention_per_head`` in
+`per_head_loops`, ``additive_attention``, in TensorFlow, in `transpose_qkv`, the rest in
+`view_and_transpose`.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from utils import checks
+from utils.attention.heads import merge_heads, split_heads
+from utils.checks.causal import with_causal
+
+
+def masked_softmax(scores, keep=None):
+    """Return softmax over the keys that ``keep`` allows, (…, i, j) -> (…, i, j).
+
+    ``keep`` is a bool tensor, True = may attend, and broadcasts to the scores. A query that may
+    attend to nothing gets zeros, and a gradient of zero.
+    """
+    if keep is None:
+        return scores.softmax(dim=-1)
+    empty = ~keep.any(dim=-1, keepdim=True)  # (…, i, 1)
+    scores = scores.masked_fill(~keep, -math.inf).masked_fill(empty, 0)
+    return scores.softmax(dim=-1).masked_fill(empty, 0)
+
+
+def attention(q, k, v, keep=None):
+    """Return (context, weights): (…, i, d), (…, j, d), (…, j, d_v) -> (…, i, d_v), (…, i, j).
+
+    ``keep`` is bool, True = may attend, and broadcasts to (…, i, j). Raises ValueError or TypeError
+    for a mask that does not fit. Source: https://arxiv.org/abs/1706.03762, equation 1.
+    """
+    keep = checks.keep(keep, q, k)
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (…, i, j)
+    weights = masked_softmax(scores, keep)
+    return weights @ v, weights
+
+
+def additive_attention(q, k, v, W_q, W_k, w_v, keep=None):
+    """Return (context, weights) with the scores w_v · tanh(q W_q + k W_k).
+
+    (…, i, d_q), (…, j, d_k), (…, j, d_v) -> (…, i, d_v), (…, i, j). ``W_q`` (d_q, hidden), ``W_k``
+    (d_k, hidden), ``w_v`` (hidden,); ``keep`` and errors as in ``attention``. Source:
+    https://arxiv.org/abs/1409.0473, appendix A.1.2.
+    """
+    q, k = q @ W_q, k @ W_k  # (…, i, hidden), (…, j, hidden)
+    keep = checks.keep(keep, q, k)
+    scores = torch.tanh(q[..., :, None, :] + k[..., None, :, :]) @ w_v  # (…, i, j)
+    weights = masked_softmax(scores, keep)
+    return weights @ v, weights
+
+
+def attention_per_head(q, k, v, n_heads, keep=None):
+    """Return (context, weights) of several heads, computed one after the other.
+
+    (b, i, e), (b, j, e), (b, j, e) -> (b, i, e), (b, h, i, j). Head h reads features h d to
+    (h + 1) d of q, k and v, which are projected already, and writes the same ones of the context.
+    ``keep`` is bool, True = may attend, and broadcasts to (b, h, i, j). Raises ValueError or
+    TypeError for sizes or a mask that do not fit.
+    """
+    d_head, keep = checks.per_head(q, k, v, n_heads, keep)
+    contexts, weights = [], []
+    for h in range(n_heads):
+        stripe = slice(h * d_head, (h + 1) * d_head)
+        context_h, weights_h = attention(
+            q[..., stripe], k[..., stripe], v[..., stripe], keep[:, h])
+        contexts.append(context_h)  # (b, i, d)
+        weights.append(weights_h)  # (b, i, j)
+    return torch.cat(contexts, dim=-1), torch.stack(weights, dim=1)
+
+
+def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
+    """Return the context of ``attention`` without ever storing the weights.
+
+    (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v), by PyTorch's
+    `scaled_dot_product_attention` (on a CPU, it does store them with dropout, or where d_v is not
+    d). ``keep`` as in ``attention``; ``causal=True`` adds the causal mask, without storing it when
+    there is no other. ``dropout`` is the probability with which a weight is dropped, now: pass 0 in
+    evaluation. Raises as ``with_causal`` does.
+    """
+    if keep is None and (not causal or q.shape[-2] == k.shape[-2]):
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
+    keep = with_causal(keep, causal, q, k)
+    empty = ~keep.any(dim=-1, keepdim=True)  # (…, i, 1)
+    context = F.scaled_dot_product_attention(
+        q.masked_fill(empty, 0), k, v, attn_mask=keep | empty, dropout_p=dropout)
+    return context.masked_fill(empty, 0)
+
+
+class MultiHeadAttention(nn.Module):
+    """Multi-head attention, (b, i, d_in), (b, j, d_in) -> (b, i, d_out).
+
+    ``d_in`` and ``d_out`` default to ``d_model``. ``W_qkv`` holds the three projections packed as
+    [q | k | v]; ``dropout`` acts on the weights, in training only. Raises ValueError when n_heads
+    does not divide d_model. Source: https://arxiv.org/abs/1706.03762, section 3.2.2.
+    """
+
+    def __init__(self, d_model, n_heads, dropout=0.0, bias=True, d_in=None, d_out=None):
+        super().__init__()
+        checks.divisible(d_model, n_heads)
+        self.n_heads, self.dropout = n_heads, dropout
+        self.W_qkv = nn.Linear(d_in or d_model, 3 * d_model, bias=bias)
+        self.W_o = nn.Linear(d_model, d_out or d_model, bias=bias)
+
+    def project(self, x, memory=None):
+        """Return q, k, v split into heads: (b, h, i, d), (b, h, j, d), (b, h, j, d)."""
+        if memory is None:
+            qkv = self.W_qkv(x).chunk(3, dim=-1)  # 3 × (b, i, e)
+        else:
+            weights, bias = self.W_qkv.weight.chunk(3), self.W_qkv.bias
+            biases = (None,) * 3 if bias is None else bias.chunk(3)
+            qkv = map(F.linear, (x, memory, memory), weights, biases)
+        return [split_heads(side, self.n_heads) for side in qkv]
+
+    def forward(self, x, memory=None, keep=None, causal=False, return_weights=False):
+        """Return out, or (out, weights) with weights (b, h, i, j) before dropout.
+
+        ``memory`` defaults to x: self-attention. ``keep`` is bool, True = may attend, and
+        broadcasts to (b, h, i, j); ``causal=True`` adds the causal mask. Asking for the weights
+        does not change out.
+        """
+        q, k, v = self.project(x, memory)
+        dropout = self.dropout if self.training else 0.0
+        context = fused_attention(q, k, v, keep, causal, dropout)  # (b, h, i, d)
+        out = self.W_o(merge_heads(context))  # (b, i, e)
+        if not return_weights:
+            return out
+        return out, attention(q, k, v, with_causal(keep, causal, q, k))[1]

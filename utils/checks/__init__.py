@@ -1,0 +1,22 @@
+"""Checks: arguments that are refused with a likely cause, and what "equal" means.
+
+``from utils import checks`` finds what needs no framework. What needs PyTorch is imported from its
+own module: ``utils.checks.cache``, ``utils.checks.causal``.
+"""
+
+from utils.checks.arguments import boolean, corner, divisible, drop, heads, keep, lengths, per_head
+from utils.checks.compare import (
+    TOLERANCES,
+    check_close,
+    check_shapes,
+    difference,
+    dtype_name,
+    to_numpy,
+)
+from utils.checks.dialects import sequence_first, sequence_mask, valid_lens
+
+__all__ = [
+    "TOLERANCES", "boolean", "check_close", "check_shapes", "corner", "difference", "divisible",
+    "drop", "dtype_name", "heads", "keep", "lengths", "per_head", "sequence_first",
+    "sequence_mask", "to_numpy", "valid_lens",
+]

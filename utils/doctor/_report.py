@@ -1,0 +1,89 @@
+"""What the doctor says of a program: for the terminal, a notebook, and other programs."""
+
+import html
+import textwrap
+from dataclasses import asdict, dataclass, field
+
+from utils.doctor.faults import FAULTS
+
+# How the first line goes on after the name of the program, by verdict.
+VERDICTS = {"healthy": "is healthy", "note": "is healthy, with a note", "sick": "is sick",
+            "could not examine": "could not be examined"}
+COLOURS = {"healthy": "#2f8f46", "note": "#a87400"}  # else sick; seen on white and on black
+WIDTH = 78
+DEEP = ("look", "case")  # kinds of lines that belong to the fault above them
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """A verdict, and why.
+
+    ``names``: the sets of faults, tuples of names, each of which explains all answers. Several sets
+    mean that no input that the program takes can tell them apart; none, that nothing matches.
+    """
+
+    program: str
+    level: str
+    verdict: str
+    headline: str       # what is wrong, in plain words: the first line of the text
+    names: list = field(default_factory=list)
+    details: dict = field(default_factory=dict)     # what is special here, by name of the fault
+    findings: list = field(default_factory=list)    # sentences: what is wrong besides
+    notes: list = field(default_factory=list)       # sentences: choices, and what was not asked
+    evidence: str = ""
+
+    def to_dict(self):
+        """Return the report as a dict of text, numbers, lists and dicts."""
+        return asdict(self) | {"names": [list(some) for some in self.names]}
+
+    def lines(self):
+        """Return [(kind, text)] of the report: heading, fault, look, case or item."""
+        found = [("heading", f"{self.program} {VERDICTS[self.verdict]}: {self.headline}")]
+        faults = list(dict.fromkeys(name for some in self.names for name in some))
+        for name in faults:
+            if len(faults) > 1:
+                found.append(("fault", f"{name}: {described(name, self.details)}"))
+            found.append(("look", f"Look at {FAULTS[name].look} → chapter {FAULTS[name].chapter}"))
+            if FAULTS[name].case:
+                found.append(("case", f"A real case: {FAULTS[name].case}"))
+        items = [text for text in self.findings if text[1:] not in self.headline]
+        items += [f"Note: {note}" for note in self.notes] + [self.evidence]
+        return found + [("item", text) for text in items if text]
+
+    def __str__(self):
+        several = len({name for some in self.names for name in some}) > 1
+        deep = {"heading": 0} | dict.fromkeys(DEEP, 2 + 2 * several)
+        return "\n".join(wrapped(text, deep.get(kind, 2)) for kind, text in self.lines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        (_, heading), *rest = self.lines()
+        several = any(kind == "fault" for kind, _ in rest)
+        inner = ' style="margin-left: 1.5em"' if several else ""
+        items = "".join(f"<li{inner if kind in DEEP else ''}>{_marked(kind, text)}</li>"
+                        for kind, text in rest)
+        colour = COLOURS.get(self.verdict, "#d1453b")
+        return (f'<div class="doctor" style="border-left: 4px solid {colour}; color: inherit; '
+                f'padding-left: 0.8em; overflow-wrap: anywhere"><p><strong>'
+                f"{html.escape(heading)}</strong></p><ul>{items}</ul></div>")
+
+
+def _marked(kind, text):
+    """Return a line as HTML, the name of a fault in bold."""
+    name, colon, rest = html.escape(text).partition(":")
+    return f"<strong>{name}</strong>{colon}{rest}" if kind == "fault" else name + colon + rest
+
+
+def described(name, details):
+    """Return what a fault does, and what is special about it here, as details by name say."""
+    here = f" Here: {details[name]}." if name in details else ""
+    return FAULTS[name].sentence + here
+
+
+def wrapped(text, indent, width=WIDTH):
+    """Return text in lines of ``width``, indented, the later ones by two more; addresses whole."""
+    whole = text.replace("→ chapter ", "→\xa0chapter\xa0")
+    return textwrap.fill(whole, width, initial_indent=" " * indent, break_long_words=False,
+                         subsequent_indent=" " * (indent + 2), break_on_hyphens=False,
+                         ).replace("\xa0", " ")

@@ -1,0 +1,80 @@
+"""The programs that a probe is graded on: all that are sick at a level, and healthy ones beside.
+
+What the programs may be asked stands in ``utils.doctor.homework.programs``.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from utils import reference
+from utils.doctor import faulty
+from utils.doctor._exam import EMPTY
+from utils.doctor.faulty.kernel import Hiding
+from utils.doctor.homework import programs as homework_programs
+from utils.doctor.homework.programs import Program
+from utils.parity import ten
+
+LOWEST = float(np.finfo(float).min)
+
+
+def panel(level, seed):
+    """Return the Programs of a level, sick and healthy, their constants and order drawn."""
+    rng = np.random.default_rng([seed, 1])
+    found = homework_programs.sick(level, rng) + healthy(level)
+    return [found[n] for n in rng.permutation(len(found))]
+
+
+def healthy(level):
+    """Return the healthy Programs of a level: other frameworks and precisions, all empty rows."""
+    import torch  # noqa: F401 - now, and not while somebody's probe waits
+    if level == "kernel":
+        found = {f"empty rows {name}": partial(_kernel, empty=name) for name in EMPTY}
+        found |= {"reference": lambda *args: reference.attention(*args)[0],
+                  "hidden by adding -1e9": partial(_kernel, hiding=Hiding("add", "keep", -1e9)),
+                  "hidden by the smallest number": partial(
+                      _kernel, hiding=Hiding("fill", "keep", LOWEST)),
+                  "PyTorch": _torch, "SDPA": partial(_torch, fused=True),
+                  "PyTorch in float32": _rounded(_torch)}
+    else:
+        found = {f"empty rows {name}": partial(faulty.layer.layer, empty=name) for name in EMPTY}
+        found |= {"reference": lambda *args: reference.multi_head_attention(*args)[0],
+                  "PyTorch": _torch_layer, "PyTorch in float32": _rounded(_torch_layer)}
+    found["float32"] = _rounded(found["empty rows zeros"])
+    return [Program("", name, run) for name, run in found.items()]
+
+
+def _kernel(*args, **settings):
+    return faulty.kernel.attention(*args, **settings)[0]
+
+
+def _torch(q, k, v, keep=None, fused=False):
+    import torch
+
+    from utils.attention import torch as torch_attention
+    k, v = (reference.repeat_heads(x, q.shape[1]) for x in (k, v))
+    q, k, v, keep = (None if x is None else torch.as_tensor(x) for x in (q, k, v, keep))
+    if fused:
+        return torch_attention.fused_attention(q, k, v, keep).numpy()
+    return torch_attention.attention(q, k, v, keep)[0].numpy()
+
+
+def _torch_layer(x, memory, weights, n_heads, keep=None):
+    import torch
+    x, memory = torch.as_tensor(x), torch.as_tensor(memory)
+    weights = {name: torch.as_tensor(w) for name, w in weights.items()}
+    return ten.view(x, memory, weights, n_heads, keep).numpy()
+
+
+def _rounded(program):
+    """Return a program that computes in float32, and says so in its answers."""
+    def rounded(*args):
+        return program(*(_single(arg) for arg in args)).astype(np.float32)
+    return rounded
+
+
+def _single(value):
+    if isinstance(value, dict):
+        return {name: _single(item) for name, item in value.items()}
+    floats = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return value.astype(np.float32) if floats else value

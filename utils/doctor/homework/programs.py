@@ -1,0 +1,125 @@
+"""Sick programs by number: what students are handed, one each, and what they must find out."""
+
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from utils import reference
+from utils.doctor import faulty
+from utils.doctor.faults import FAULTS
+from utils.doctor.faulty.kernel import Band, Hiding
+from utils.doctor.levels import kernel_cases, kernel_switches, layer_cases, layer_switches
+from utils.doctor.levels.kernel_switches import Options
+
+LEVELS = ("kernel", "layer")
+CONTRACTS = {
+    "kernel": """Arrays are NumPy's: q (b, h, i, d), k (b, h_kv, j, d), v (b, h_kv, j, d_v), context
+(b, h, i, d_v). There may be fewer heads of k and v: h_kv divides h. `keep` is None or bool, True =
+may attend, and broadcasts to (b, h, i, j).""",
+    "layer": """Arrays are NumPy's: x (b, i, e), memory (b, j, e), out (b, i, e). `weights` is a
+dict of W_q, W_k, W_v, W_o, each (e, e) and used as x @ W, and b_q, b_k, b_v, b_o, each (e,);
+n_heads divides e. `keep` is None or bool, True = may attend, and broadcasts to (b, h, i, j).""",
+}
+MOST = 6  # programs of one fault in a panel
+
+
+class Program(NamedTuple):
+    """A program, the name of its fault, "" for none, and what is special about it, in words."""
+
+    fault: str
+    detail: str
+    run: object
+
+
+class Patient:
+    """A sick program that shows its number and nothing else."""
+
+    def __init__(self, number, level="kernel"):
+        """Raise ValueError for another level than kernel or layer, or a number below 0."""
+        if level not in LEVELS or number < 0:
+            raise ValueError(f"a patient has a number from 0 and one of the levels "
+                             f"{', '.join(LEVELS)}, got {number} and {level!r}")
+        self.number, self.level = int(number), level
+        self.__name__ = f"patient {self.number}"
+
+    def __call__(self, *args):
+        return chosen(self.number, self.level).run(*args)
+
+    def __repr__(self):
+        return f"<{self.__name__}, a {self.level}>"
+
+
+@lru_cache(maxsize=256)
+def chosen(number, level="kernel"):
+    """Return the Program that a number stands for: first a fault is drawn, then a way to have it.
+
+    It keeps its state, if it has any: the dropout of one patient goes on where it was.
+    """
+    rng = np.random.default_rng([number, LEVELS.index(level)])
+    programs = sick(level, rng)
+    fault = rng.choice(list(dict.fromkeys(program.fault for program in programs)))
+    mine = [program for program in programs if program.fault == fault]
+    return mine[rng.integers(len(mine))]
+
+
+def names(level):
+    """Return the names of the faults that can occur at a level."""
+    return list(dict.fromkeys(program.fault for program in sick(level, np.random.default_rng(0))))
+
+
+def sick(level, rng):
+    """Return the sick Programs of a level, at most MOST of a fault; ``rng`` draws constants."""
+    if level == "kernel":
+        form, options = kernel_cases.Form(grouped=True), Options(grouped=True)
+        found = [Program(s.fault, s.detail, partial(_kernel, s.settings))
+                 for s in kernel_switches.switches(form, options)]
+        found += _constants(rng)
+    else:
+        found = [Program(s.fault, s.detail, partial(_layer, s.settings))
+                 for s in layer_switches.switches(layer_cases.Form(equal_widths=True), Options())
+                 if FAULTS[s.fault].level == "layer"]
+    some = []
+    for fault in dict.fromkeys(program.fault for program in found):
+        mine = [program for program in found if program.fault == fault]
+        some += [mine[n] for n in sorted(rng.permutation(len(mine))[:MOST])]
+    return some
+
+
+def _constants(rng):
+    """Return the sick Programs with a number in them, which is drawn."""
+    near, far, added = -rng.uniform(1, 8), -rng.uniform(50, 200), -rng.uniform(3, 10)
+    width, scale, share = int(rng.integers(1, 4)), rng.uniform(0.15, 0.85), rng.uniform(0.1, 0.5)
+    found = [("constant scale", f"the scale is {scale:.3g}", {"scale": scale}),
+             ("window", f"it sees {width} before and after its own position",
+              {"band": Band(width, width)})]
+    found += [("sentinel wins", f"hidden scores {'get' if how == 'add' else 'become'} {value:.3g}",
+               {"hiding": Hiding(how, "keep", value)})
+              for how, value in (("fill", near), ("fill", far), ("add", added))]
+    dropping = partial(_dropping, np.random.default_rng(rng.integers(2**32)), share)
+    return [Program(fault, detail, partial(_kernel, settings)) for fault, detail, settings in found
+            ] + [Program("dropout in eval", f"p = {share:.2g}", dropping)]
+
+
+def _kernel(settings, q, k, v, keep=None):
+    return faulty.kernel.attention(q, k, v, keep, **settings)[0]
+
+
+def _layer(settings, x, memory, weights, n_heads, keep=None):
+    return faulty.layer.layer(x, memory, weights, n_heads, keep, **settings)
+
+
+def _dropping(rng, share, q, k, v, keep=None):
+    _, weights = faulty.kernel.attention(q, k, v, keep)
+    kept = rng.random(weights.shape) >= share
+    return kept * weights / (1 - share) @ reference.repeat_heads(v, q.shape[1])
+
+
+
+def assignment(seed, level="kernel"):
+    """Return a sick program, a callable that does not show its fault: each seed has its own.
+
+    ``level``: "kernel" or "layer"; what it may be asked stands in ``CONTRACTS``. The
+    fault is revealed by ``python -m utils.doctor.homework reveal SEED``.
+    """
+    return Patient(seed, level)

@@ -1,0 +1,106 @@
+"""Switches of a kernel's constants, a scale, a sentinel or a window, read off its weights."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from utils import masks
+from utils.doctor._search import Switch
+from utils.doctor.faulty.kernel import Band, Hiding
+from utils.doctor.levels import fit, kernel_cases
+
+
+class _View(NamedTuple):
+    """Weights of a kernel at one size, without a mask and with one, and what they depend on."""
+
+    plain: np.ndarray
+    masked: np.ndarray | None
+    products: np.ndarray     # q kᵀ
+    keep: np.ndarray         # the mask
+    causal: np.ndarray       # the mask that the program should apply by itself
+    scales: dict             # by the axes of the softmax
+
+
+def constants(ask, sizes, options, mask):
+    """Return the Switches of a scale, sentinel or window that is found at two sizes.
+
+    ``mask``: the name of one that the kernel takes, "no mask" for none.
+    """
+    views = [_view(ask, size, options, mask) for size in sizes]
+    if None in views:
+        return []
+    return (_scales(*(view.scales for view in views)) + _sentinels(views, options)
+            + _windows(views[0].plain, options))
+
+
+def _view(ask, size, options, mask):
+    q, k, v, keeps = kernel_cases.tensors(size, seed=3)
+    keep = keeps[mask]
+    plain, masked = (kernel_cases.weights_of(ask, (q, k, v, m)) for m in (None, keep))
+    if plain is None:
+        return None
+    products = q @ np.repeat(k, q.shape[1] // k.shape[1], axis=1).swapaxes(-1, -2)
+    keep = np.broadcast_to(True if keep is None else keep, products.shape)
+    causal = np.ones(products.shape, dtype=bool)
+    if options.causal:
+        causal &= masks.causal(*products.shape[2:], options.corner)
+    scales = (fit.scales(plain, products, np.True_)
+              or fit.scales(plain, products, causal))
+    return _View(plain, masked, products, keep, causal, scales)
+
+
+def _scales(first, second):
+    """Return the Switch of a scale that is the same at both sizes, and not 1."""
+    found = {}
+    for axes in first.keys() & second.keys():
+        a, b = first[axes], second[axes]
+        if abs(a - b) < 1e-5 * max(1.0, abs(a)) and abs(a - 1.0) > 1e-5:
+            found[round(a, 6)] = Switch("constant scale", {"scale": a}, f"the scale is {a:.6g}")
+    return [*found.values()]
+
+
+def _sentinels(views, options):
+    """Return the Switches of a finite number that hides, the same at both sizes."""
+    found = {}
+    for part in ("both", "keep", "causal") if options.causal else ("keep",):
+        for axes in views[0].scales.keys() & views[1].scales.keys():
+            pair = [_sentinel(view, part, axes) for view in views]
+            if None in pair or pair[0].how != pair[1].how or 0.0 in (
+                    views[0].scales[axes], views[1].scales[axes]):
+                continue
+            (how, a), (_, b) = pair
+            s, t = (view.scales[axes] for view in views)
+            for x, y, scaled in ((a, b, False), (a / s, b / t, True)):
+                added = how == "add" and min(abs(x), abs(abs(x) - 1)) < 1e-6  # 0, or the mask
+                if abs(x - y) < 1e-4 * max(1.0, abs(x)) and not added:
+                    found.setdefault((how, part), Switch(
+                        "sentinel wins", {"hiding": Hiding(how, part, x, scaled)},
+                        f"hidden scores {'become' if how == 'fill' else 'get'} {x:.6g}"))
+    return [*found.values()]
+
+
+def _sentinel(view, part, axes):
+    weights = view.plain if part == "causal" else view.masked
+    if weights is None:
+        return None
+    keep = {"both": view.keep & view.causal, "keep": view.keep, "causal": view.causal}[part]
+    where = view.causal if part == "keep" else np.ones(keep.shape, dtype=bool)
+    return fit.hidden(weights, view.products, keep, where, axes, view.scales[axes])
+
+
+def _windows(weights, options):
+    """Return the Switches of a band of positions outside of which weights are zero."""
+    found = []
+    corners = ("top_left", "bottom_right")[:1 + (weights.shape[2] != weights.shape[3])]
+    for corner in corners:
+        left, right = fit.reach(weights, corner)
+        if (left, right) != (None, None) and ((left or -1) > 0 or not options.causal):
+            ends = [f"{n} {side}" for n, side in ((left, "before"), (right, "after"))
+                    if n is not None]
+            seen = f"it sees {' and '.join(ends)} its own position"
+            if (left, right) == (None, 0):
+                seen = ("it sees nothing after its own position, as with a causal mask; if that is "
+                        "meant, say causal=True")
+            hung = {"corner": corner} if len(corners) > 1 else {}
+            found.append(Switch("window", {"band": Band(left, right), **hung}, seen))
+    return found

@@ -1,0 +1,58 @@
+"""Switches of a layer's constants, fitted to its answers: where its kernel cannot be asked alone.
+
+That is so behind a LayerNorm, and in heads of one or two features.
+"""
+
+import numpy as np
+
+from utils.doctor import _search
+from utils.doctor._search import Switch
+from utils.doctor.faulty.kernel import Hiding
+from utils.doctor.levels import fit
+
+SCALES = np.geomspace(1e-3, 1e2, 50)
+SENTINELS = np.concatenate([-np.geomspace(1e4, 1e-2, 24), [0.0], np.geomspace(1e-2, 1e4, 24)])
+CLOSE = _search.TOLERANCES["float32"]
+
+
+def constants(ask, level):
+    """Return the Switches of a scale and of a finite number that hides, if these explain answers.
+
+    ``level``: a ``layer_level.Layer``. A scale must explain what is answered without a mask, and
+    with it a sentinel what is answered with padding, at two sizes each.
+    """
+    asked = [(case, ask(*case.args)) for case in level.cases() if case.name != "large scores"]
+    asked = [(case, answer) for case, answer in asked if not level.trouble(answer, case.args)]
+    plain = [pair for pair in asked if pair[0].args[-1] is None]
+    padded = [pair for pair in asked if pair[0].name.startswith("padding")]
+    found = []
+    scale = _fitted(level, plain, SCALES, lambda x: {"scale": x})
+    if scale is not None:
+        found.append(Switch("constant scale", {"scale": scale}, f"the scale is {scale:.4g}"))
+    base = found[0].settings if found else {}
+    for how, part in _hidings(level.options.causal):
+        value = _fitted(level, plain if part == "causal" else padded, SENTINELS,
+                        lambda x, how=how, part=part: base | {"hiding": Hiding(how, part, x)})
+        if value is not None:
+            found.append(Switch("sentinel wins", {"hiding": Hiding(how, part, value)},
+                                f"hidden scores {'become' if how == 'fill' else 'get'} "
+                                f"{value:.4g}"))
+    return found
+
+
+def _hidings(causal):
+    parts = ("both", "keep", "causal") if causal else ("keep",)
+    return [(how, part) for part in parts for how in ("fill", "add")]
+
+
+def _fitted(level, pairs, grid, settings):
+    """Return the number that explains all pairs, of a Case and its Answer, or None."""
+    def error(x, pair):
+        case, answer = pair
+        out, _ = level.expected(case.args, settings(x), "nan")
+        return _search.gap(answer.out, out, defined_only=True)
+
+    if not pairs:
+        return None
+    x = fit.fitted(lambda x: error(x, pairs[0]), grid)
+    return x if all(error(x, pair) < CLOSE for pair in pairs) else None

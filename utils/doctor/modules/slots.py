@@ -1,0 +1,147 @@
+"""Where a torch module or Keras layer holds W_q, W_k, W_v and W_o, and how to write into it."""
+
+import operator
+import re
+import sys
+from typing import NamedTuple
+
+import numpy as np
+
+from utils import checks
+from utils.doctor import _subject
+
+KINDS = re.compile(r"weight|kernel|bias|^[wb]|_[wb]$|_", re.IGNORECASE)  # W_q and bias_q are of q
+SURE = re.compile(r"torch\.nn\.modules\.(linear|conv)|keras\..*\.core")  # how these lie is known
+COMPUTED = ("weight_g", "weight_v", "weight_orig", "parametrizations")  # what a weight is made from
+
+
+class Slot(NamedTuple):
+    """A part or parameter of a module, by name, what it holds, letters of qkvo, and which head."""
+
+    name: str
+    letters: str
+    head: int | None = None
+
+
+def framework(module):
+    """Return "torch" for a torch module, "tensorflow" for a Keras layer, or nothing."""
+    torch = sys.modules.get("torch")
+    if torch and isinstance(module, torch.nn.Module):
+        return "torch"
+    return "tensorflow" if hasattr(module, "get_weights") else ""
+
+
+def named(roles, packed=None):
+    """Return the Slots that somebody has named: {"q": name, …} and what holds [q | k | v]."""
+    return [*([Slot(packed, "qkv")] if packed else []),
+            *(Slot(name, letters) for letters, name in roles.items())]
+
+
+def parts(module, name):
+    """Return (weight, bias or None) of the part or parameter of this name.
+
+    Raises RefusalError for a weight that is computed from others, and where a vector that belongs
+    to no weight may be its bias.
+    """
+    part, owner = _homes(module, name)
+    weight, bias = tensors(module, name)
+    if part is not weight and any(hasattr(part, made) for made in COMPUTED):
+        raise _subject.RefusalError(f"computes the weight of {name} from others, as weight_norm "
+                                    "and parametrize do; none can be written in")
+    loose = [] if bias is not None else [
+        other for home in (part, owner) for other, vector in _own(home).items()
+        if vector.shape in [(n,) for n in weight.shape] and not _neutral(vector)
+        and not any(_kin(other, last) for last, w in _own(home).items() if len(w.shape) > 1)]
+    if loose:
+        raise _subject.RefusalError(f"holds no bias of {name} by name, but {' and '.join(loose)} "
+                                    "may be it; call the bias of W_q b_q, that of Wq bq")
+    return weight, bias
+
+
+def tensors(module, name):
+    """Return (weight, bias or None) of the part or parameter of this name, whatever they are."""
+    part, owner = _homes(module, name)
+    last = next((last for last in ("weight", "kernel") if hasattr(part, last)), "")
+    if last:
+        weight, owner, bias = getattr(part, last), part, getattr(part, "bias", None)
+    else:
+        weight, last, bias = part, name.rpartition(".")[2], None
+    if bias is None:
+        bias = next((vector for other, vector in _own(owner).items() if _kin(other, last)
+                     and vector.shape in [(n,) for n in weight.shape]), None)
+    return weight, bias
+
+
+def _homes(module, name):
+    """Return what has this name, and what that stands in."""
+    owner = name.rpartition(".")[0]
+    return operator.attrgetter(name)(module), (
+        operator.attrgetter(owner)(module) if owner else module)
+
+
+def _own(home):
+    """Return {name: parameter} of those that stand in a module or layer itself."""
+    if framework(home) == "torch":
+        return dict(home.named_parameters(recurse=False))
+    return {name: w for name, w in getattr(home, "__dict__", {}).items()
+            if hasattr(w, "assign") and hasattr(w, "shape")}
+
+
+def _kin(bias, weight):
+    """Return whether two names are of one projection: b_q and W_q, q_bias and q_weight, bq, Wq."""
+    return KINDS.sub("", bias).lower() == KINDS.sub("", weight).lower()
+
+
+def _neutral(vector):
+    """Return whether a vector is all zeros or all ones: nothing changes if it is added, or used."""
+    numbers = set(checks.to_numpy(vector).tolist())
+    return numbers in ({0.0}, {1.0})
+
+
+def write(module, slot, weights, n_heads):
+    """Write what a slot holds of a weight set, a dict of NumPy arrays, into the module.
+
+    Where it holds the square of a single head, it gets the first.
+    """
+    for kind, variable in zip("Wb", tensors(module, slot.name), strict=True):
+        if variable is None:
+            continue
+        array = np.concatenate([weights[f"{kind}_{letter}"] for letter in slot.letters], axis=-1)
+        if slot.head is not None:
+            array = np.split(array, n_heads, axis=-1)[slot.head]
+        small = tuple(n // n_heads for n in array.shape)
+        if tuple(variable.shape) in (small, (*small, 1)):
+            array = array[tuple(map(slice, small))]
+        if framework(module) == "tensorflow":
+            variable.assign(array.reshape(variable.shape))  # heads may have an axis of their own
+        else:
+            torch = sys.modules["torch"]
+            array = _turned(module, slot.name, array, variable.shape)
+            array = array.reshape(array.shape + (1,) * (variable.ndim - array.ndim))
+            with torch.no_grad():
+                variable.copy_(torch.as_tensor(array))
+
+
+def _turned(module, name, array, shape):
+    """Return a kernel (in, out) as the module has it: (out, in), unless its shape or class say no.
+
+    GPT-2's Conv1D is (in, out).
+    """
+    if array.ndim == 1 or type(operator.attrgetter(name)(module)).__name__ == "Conv1D":
+        return array
+    return array if tuple(shape[:2]) == array.shape != array.shape[::-1] else array.T
+
+
+def unsure(module, slots):
+    """Return the letters of Slots whose kernels may as well be (in, out) as (out, in).
+
+    These are square parameters of a class of somebody's own; how a library's lie is known.
+    """
+    found = ""
+    for slot in slots:
+        shape = tuple(tensors(module, slot.name)[0].shape)
+        kind = type(operator.attrgetter(slot.name)(module))
+        known = kind.__name__ == "Conv1D" or any(
+            SURE.match(base.__module__) for base in kind.__mro__)
+        found += slot.letters if len(shape) == 2 and shape[0] == shape[1] and not known else ""
+    return found

@@ -1,0 +1,1 @@
+"""What attention costs: operations, bytes, seconds, and the results of ``make bench``."""

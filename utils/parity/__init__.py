@@ -1,0 +1,32 @@
+"""Parity: many programs on one set of weights, their outputs and gradients compared.
+
+Importing it imports no framework: ``utils.parity.ten`` imports what a program needs when it runs.
+"""
+
+from utils.parity.adapters import (
+    Program,
+    keras_layer,
+    numpy_function,
+    torch_function,
+    torch_module,
+)
+from utils.parity.comparison import (
+    DTYPES,
+    Case,
+    Row,
+    Table,
+    bound,
+    case,
+    differences,
+    eight_cases,
+    expected,
+    programs,
+    run,
+    table,
+)
+
+__all__ = [
+    "DTYPES", "Case", "Program", "Row", "Table", "bound", "case", "differences", "eight_cases",
+    "expected", "keras_layer", "numpy_function", "programs", "run", "table", "torch_function",
+    "torch_module",
+]

@@ -1,0 +1,147 @@
+"""Programs of every kind, made comparable: from one case to outputs and gradients by name.
+
+A case is a ``parity.Case``: x (b, i, e), memory (b, j, e), a weight set, n_heads, keep, cotangent.
+Gradients are those of sum(out * cotangent), of ``x``, ``memory`` and each name of the weight set.
+Every program can be prepared, too: to be run and timed with nothing left to convert.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from utils import checks, frameworks
+from utils.parity import weights
+
+
+class Program(NamedTuple):
+    """A name, and two functions of a case.
+
+    ``results`` returns a dict: ``out`` and, or not, the gradients. ``prepare`` returns a function
+    of nothing that gives out without gradients, inputs and weights being where it wants them.
+    """
+
+    name: str
+    results: Callable
+    prepare: Callable | None = None
+
+
+def numpy_function(name, function, convert=dict):
+    """Return the Program of f(x, memory, weights, n_heads, keep) -> out on arrays: outputs only.
+
+    ``convert`` makes of a weight set what the function takes: a ``to_X`` of ``weights``.
+    """
+    def prepare(case):
+        params = convert(case.weights)
+        return partial(function, case.x, case.memory, params, case.n_heads, case.keep)
+    return Program(name, lambda case: {"out": checked(prepare(case)(), case)}, prepare)
+
+
+def torch_function(name, function):
+    """Return the Program of f(x, memory, weights, n_heads, keep) -> out on tensors.
+
+    ``weights`` is a dict of tensors with the names of ``sizes.weights``, ``keep`` a bool tensor
+    (b, 1, i, j), True = may attend.
+    """
+    def call(case, tensors):
+        import torch
+        keep = None if case.keep is None else torch.tensor(case.keep)
+        return lambda x, memory: function(x, memory, tensors, case.n_heads, keep)
+
+    def results(case):
+        tensors = torch_tensors(case.weights, requires_grad=True)
+        return torch_results(case, tensors, call(case, tensors))
+
+    def prepare(case):
+        return torch_inference(case, call(case, torch_tensors(case.weights)))
+    return Program(name, results, prepare)
+
+
+def torch_module(name, build, call, back):
+    """Return the Program of a PyTorch module.
+
+    ``build(case)`` returns the module and the params to load into it, made by a ``to_X`` of
+    ``weights``; ``call(module, x, memory, case)`` returns out; ``back``, its ``from_X``,
+    reads the gradients.
+    """
+    def loaded(case):
+        import torch
+        module, params = build(case)
+        module.to(getattr(torch, case.x.dtype.name)).eval()
+        return weights.load(module, params)
+
+    def results(case):
+        module = loaded(case)
+        parameters = dict(module.named_parameters())
+        found = torch_results(case, parameters, lambda x, memory: call(module, x, memory, case))
+        return found | back({name: found.pop(name) for name in parameters})
+
+    def prepare(case):
+        module = loaded(case)
+        return torch_inference(case, lambda x, memory: call(module, x, memory, case))
+    return Program(name, results, prepare)
+
+
+def torch_tensors(arrays, requires_grad=False):
+    """Return a dict of tensors, copies of a dict of arrays."""
+    import torch
+    return {name: torch.tensor(array, requires_grad=requires_grad)
+            for name, array in arrays.items()}
+
+
+def torch_inference(case, call):
+    """Return a function of nothing: out = call(x, memory) in PyTorch's inference mode."""
+    import torch
+    sides = {name: torch.as_tensor(side) for name, side in case.sides().items()}  # no copies
+    return torch.inference_mode()(partial(call, sides["x"], sides.get("memory", sides["x"])))
+
+
+def torch_results(case, parameters, call):
+    """Return out = call(x, memory) and the gradients of x, of memory and of the parameters."""
+    import torch
+    sides = torch_tensors(case.sides(), requires_grad=True)
+    out = checked(call(sides["x"], sides.get("memory", sides["x"])), case)
+    inputs = sides | parameters
+    # What the program never uses has a gradient of zero, a difference like any other.
+    gradients = torch.autograd.grad(out, [*inputs.values()], torch.tensor(case.cotangent),
+                                    allow_unused=True, materialize_grads=True)
+    return {"out": out} | dict(zip(inputs, gradients, strict=True))
+
+
+def keras_layer(name, build, call, back):
+    """Return the Program of a TensorFlow or Keras layer; arguments as those of ``torch_module``.
+
+    It is prepared as a graph: traced once, and run without Python.
+    """
+    def prepare(case):
+        tf = frameworks.tensorflow()
+        layer = weights.load(*build(case))
+        sides = {name: tf.constant(side) for name, side in case.sides().items()}
+        run = tf.function(autograph=False)(lambda: call(
+            layer, sides["x"], sides.get("memory", sides["x"]), case))
+        return run.get_concrete_function()
+
+    def results(case):
+        tf = frameworks.tensorflow()
+        layer = weights.load(*build(case))
+        sides = {name: tf.constant(side) for name, side in case.sides().items()}
+        with tf.GradientTape() as tape:
+            tape.watch([*sides.values()])
+            out = call(layer, sides["x"], sides.get("memory", sides["x"]), case)
+        inputs = [*sides.values(), *layer.trainable_variables]
+        gradients = tape.gradient(checked(out, case), inputs, tf.constant(case.cotangent),
+                                  unconnected_gradients="zero")
+        found = {"out": out} | dict(zip(sides, gradients, strict=False))
+        return found | back(gradients[len(sides):])
+    return Program(name, results, prepare)
+
+
+def checked(out, case):
+    """Return ``out``. Raises TypeError or ValueError unless its shape and dtype are what x says."""
+    shape, dtype = case.cotangent.shape, case.x.dtype.name
+    if not hasattr(out, "shape"):
+        raise TypeError(f"out should be one array {shape}, got a {type(out).__name__}")
+    if tuple(out.shape) != shape:
+        raise ValueError(f"out should be {shape}, got {tuple(out.shape)}")
+    if checks.dtype_name(out) != dtype:
+        raise TypeError(f"out should be {dtype}, as x is, got {checks.dtype_name(out)}")
+    return out
