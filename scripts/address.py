@@ -45,8 +45,8 @@ def replace(text, old, new):
     (old_slug, old_ref), (new_slug, new_ref) = ((slug(url), ref) for url, ref in (old, new))
     here = re.escape(old_slug) + r"(?![\w-])"
     text = re.sub(rf"({here}/(?:blob|tree|raw)/){re.escape(old_ref)}/", rf"\g<1>{new_ref}/", text)
-    text = re.sub(rf"(?m)^(\s*(?:branch:|ref =) \"?){re.escape(old_ref)}(\"?)$",
-                  rf"\g<1>{new_ref}\g<2>", text)
+    text = re.sub(rf"(?m)^(\s*branch: ){re.escape(old_ref)}$", rf"\g<1>{new_ref}", text)
+    text = re.sub(rf"(--branch=){re.escape(old_ref)}(?= )", rf"\g<1>{new_ref}", text)
     return re.sub(here, new_slug, text)
 
 

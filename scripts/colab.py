@@ -54,11 +54,12 @@ def publish(target):
 def environment(stage):
     """Return the variables that make a kernel believe it is on Colab; writes below ``stage``.
 
-    `google.colab` can be found, and the address of the course leads to a clone of this tree.
+    `google.colab` has been imported, and the address of the course leads to a clone of this tree.
     """
     stand_in, clone = stage / "stand_in", stage / "course"
     (stand_in / "google" / "colab").mkdir(parents=True)
     (stand_in / "google" / "colab" / "__init__.py").write_text("")
+    (stand_in / "sitecustomize.py").write_text("import google.colab\n")  # as Colab's kernel does
     clone.mkdir()
     publish(clone)
     return {"PYTHONPATH": str(stand_in), "MPLBACKEND": "module://matplotlib_inline.backend_inline",

@@ -1,6 +1,5 @@
 """What the setup cell calls says what is missing or too old, and installs only on Colab."""
 
-import importlib
 import re
 import subprocess
 import sys
@@ -25,7 +24,7 @@ def test_ready_says_nothing_when_all_is_well(capsys):
 
 def test_ready_names_an_older_version_and_the_line_that_mends_it(monkeypatch, capsys):
     versions(monkeypatch, numpy="1.26.4", torch="2.11.0+cu128")
-    setup.ready({"numpy": "2.1.3", "torch": "2.11.0"})
+    setup.ready(floors={"numpy": "2.1.3", "torch": "2.11.0"})
     assert capsys.readouterr().out == (
         "numpy 1.26.4 is older than 2.1.3, the oldest supported: "
         "pip install --upgrade numpy, then restart the kernel\n")
@@ -33,7 +32,7 @@ def test_ready_names_an_older_version_and_the_line_that_mends_it(monkeypatch, ca
 
 def test_ready_compares_versions_as_numbers_not_as_text(monkeypatch, capsys):
     versions(monkeypatch, matplotlib="3.9.2", torch="2.13.0")
-    setup.ready({"matplotlib": "3.10.0", "torch": "2.2.0"})
+    setup.ready(floors={"matplotlib": "3.10.0", "torch": "2.2.0"})
     assert capsys.readouterr().out == (
         "matplotlib 3.9.2 is older than 3.10.0, the oldest supported: "
         "pip install --upgrade matplotlib, then restart the kernel\n")
@@ -43,7 +42,7 @@ def test_ready_leaves_colab_alone_when_nothing_is_missing(monkeypatch, capsys):
     versions(monkeypatch, numpy="2.1.3")
     monkeypatch.setattr(setup, "on_colab", lambda: True)
     monkeypatch.setattr(subprocess, "run", pytest.fail)
-    setup.ready({"numpy": "2.1.3"})
+    setup.ready(floors={"numpy": "2.1.3"})
     assert capsys.readouterr().out == ""
 
 
@@ -51,9 +50,9 @@ def test_ready_installs_nothing_on_a_reader_s_own_machine(monkeypatch, capsys):
     versions(monkeypatch, numpy="2.4.6")
     monkeypatch.setattr(setup, "on_colab", lambda: False)
     monkeypatch.setattr(subprocess, "run", pytest.fail)
-    setup.ready({"numpy": "2.1.3", "keras": "3.13.2"})
+    setup.ready(floors={"numpy": "2.1.3", "keras": "3.13.2"})
     assert capsys.readouterr().out == (
-        "not installed: keras (pages that use it will stop there): pip install keras\n")
+        "not installed: keras; pages that use it will stop there. To install: pip install keras\n")
 
 
 def test_ready_installs_on_colab_only_what_is_missing_and_keeps_the_rest(monkeypatch, capsys):
@@ -62,7 +61,7 @@ def test_ready_installs_on_colab_only_what_is_missing_and_keeps_the_rest(monkeyp
     asked = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: asked.append(command)
                         or SimpleNamespace(returncode=0))
-    setup.ready({"numpy": "2.1.3", "keras": "3.13.2", "torch": "2.11.0"})
+    setup.ready(floors={"numpy": "2.1.3", "keras": "3.13.2", "torch": "2.11.0"})
     assert [command[1:] for command in asked] == [
         ["-m", "pip", "install", "--quiet", "keras", "numpy==2.1.3", "torch==2.11.0+cu128"]]
     assert capsys.readouterr().out == ""
@@ -74,20 +73,14 @@ def test_ready_repeats_what_pip_says_when_it_fails(monkeypatch):
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(
         returncode=1, stderr="No matching distribution\n"))
     with pytest.raises(RuntimeError, match=r"^could not install keras: No matching distribution$"):
-        setup.ready({"keras": "3.13.2"})
+        setup.ready(floors={"keras": "3.13.2"})
 
 
-def test_on_colab_is_not_fooled_by_other_packages_of_google(tmp_path, monkeypatch):
-    for name in ("google", "google.colab"):
-        monkeypatch.setitem(sys.modules, name, None)   # so that both are put back afterwards
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+def test_colab_is_known_by_its_own_package_not_by_others_of_google(monkeypatch):
+    monkeypatch.delitem(sys.modules, "google.colab", raising=False)
+    monkeypatch.setitem(sys.modules, "google.cloud", SimpleNamespace())
     assert not setup.on_colab()
-    (tmp_path / "google" / "cloud").mkdir(parents=True)
-    importlib.invalidate_caches()
-    assert not setup.on_colab()
-    (tmp_path / "google" / "colab").mkdir()
-    importlib.invalidate_caches()
+    monkeypatch.setitem(sys.modules, "google.colab", SimpleNamespace())
     assert setup.on_colab()
 
 

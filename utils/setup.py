@@ -1,6 +1,6 @@
-"""What the setup cell of every notebook calls once it has found this folder."""
+"""What the setup cell of every notebook runs once it has found this file."""
 
-import importlib.util
+import importlib
 import re
 import subprocess
 import sys
@@ -35,8 +35,8 @@ def numbers(version):
 
 
 def on_colab():
-    """Return True on Colab; other packages named google.something do not count."""
-    return bool(importlib.util.find_spec("google") and importlib.util.find_spec("google.colab"))
+    """Return True on Colab, whose kernel imports google.colab before it runs any cell."""
+    return "google.colab" in sys.modules
 
 
 def install(missing, present):
@@ -53,19 +53,36 @@ def install(missing, present):
     importlib.invalidate_caches()
 
 
-def ready(floors=None):
-    """Say what is missing or older than tested, one line each; on Colab, install what is missing.
+def importable(home):
+    """Put the folder ``home`` first on the path, so that ``import utils`` finds the course's.
 
-    Prints nothing when all is well. ``floors`` maps packages to versions (default ``FLOORS``).
+    Raises ImportError, with the file, when another ``utils`` has been imported already.
     """
+    home = Path(home).resolve()
+    if str(home) not in sys.path:
+        sys.path.insert(0, str(home))
+    origin = getattr(importlib.import_module("utils"), "__file__", None) or "(no file)"
+    if Path(origin).resolve().parent != home / "utils":
+        raise ImportError(f"`utils` was imported from {origin}, not from {home}: restart the "
+                          "kernel and run the setup cell first")
+
+
+def ready(home=COURSE, floors=None):
+    """Make ``import utils`` find the course in ``home``, and say what is missing or too old.
+
+    On Colab, installs what is missing. Prints one line for each problem, nothing when all is well.
+    ``floors`` maps packages to the oldest versions supported (default ``FLOORS``). Raises
+    ImportError when another ``utils`` has been imported already, RuntimeError when pip fails.
+    """
+    importable(home)
     floors = FLOORS if floors is None else floors
     present = {name: found for name in floors if (found := installed(name))}
     missing = [name for name in floors if name not in present]
     if missing and on_colab():
         install(missing, present.values())
     elif missing:
-        print(f"not installed: {', '.join(missing)} (pages that use it will stop there): "
-              f"pip install {' '.join(missing)}")
+        print(f"not installed: {', '.join(missing)}; pages that use it will stop there. "
+              f"To install: pip install {' '.join(missing)}")
     for name, (distribution, version) in present.items():
         if numbers(version) < numbers(floors[name]):
             print(f"{name} {version} is older than {floors[name]}, the oldest supported: "

@@ -48,8 +48,8 @@ def test_every_link_to_the_course_uses_the_address_of_config():
 def test_setup_cell_fetches_from_the_address_of_config():
     url, ref = address.current()
     source = (ROOT / "scripts" / "setup_cell.py").read_text(encoding="utf-8")
-    assert re.findall(r'^ +(address|ref) = "(.*)"$', source, re.MULTILINE) == [
-        ("address", url), ("ref", ref)]
+    assert re.findall(r'url="(.*)"', source) == [url]
+    assert re.findall(r"--branch=(\S+)", source) == [ref]
 
 
 def test_new_address_replaces_the_old_one_everywhere(course):
@@ -63,8 +63,8 @@ def test_new_address_replaces_the_old_one_everywhere(course):
         link = address.colab(path.relative_to(course).as_posix(), course)
         assert link.startswith("https://colab.research.google.com/github/me/my.fork/blob/v1.2/")
         assert f"[Open in Colab]({link})" in nb.cells[0].source
-        assert 'ref = "v1.2"' in nb.cells[1].source
-        assert f'address = "{NEW[0]}"' in nb.cells[1].source
+        assert "--branch=v1.2 {url}" in nb.cells[1].source
+        assert f'url="{NEW[0]}"' in nb.cells[1].source
 
 
 def test_writing_an_address_twice_changes_nothing_and_the_old_one_comes_back(course):
