@@ -1,11 +1,16 @@
 """Small things that every page needs and no option of the theme gives."""
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 
 TITLE = re.compile(r"# @title (.+)")
+# What a preview of a link shows, and the icon.
+PREVIEW = re.compile(r"""<title>.*?</title>
+                     |<meta[^>]*(?:name="description"|property="og:|name="twitter:)[^>]*>
+                     |<link[^>]*rel="(?:icon|canonical)"[^>]*>""", re.DOTALL | re.VERBOSE)
 
 
 def name_folded_cells(app, doctree):
@@ -46,10 +51,25 @@ def head(app, pagename, templatename, context, doctree):
                                if "thebe" not in repr(key).lower()]
 
 
+def root(app, error):
+    """Write index.html, which leads to the front page and bears its title, icon and description."""
+    front = f"{app.config.root_doc}.html"
+    if error or app.builder.name != "html" or front == "index.html":
+        return
+    up = "../" * front.count("/")
+    head = "\n".join(PREVIEW.findall(Path(app.outdir, front).read_text(encoding="utf-8")))
+    Path(app.outdir, "index.html").write_text(
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="refresh" content="0; url={front}">\n{head.replace(up, "")}\n</head>\n'
+        f'<body><p><a href="{front}">One Equation, Many Programs</a></p></body>\n</html>\n',
+        encoding="utf-8")
+
+
 def setup(app):
     """Connect them."""
     app.connect("doctree-read", name_folded_cells)
     # After sphinx-notfound-page, which makes the addresses of its page absolute.
     app.connect("html-page-context", head, priority=600)
+    app.connect("build-finished", root, priority=400)  # before jupyter-book writes a bare one
     app.add_node(HideCodeCellNode, override=True, html=(open_folded, close_folded))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

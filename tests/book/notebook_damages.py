@@ -148,7 +148,7 @@ DAMAGES = {
         lambda page: page.nb.metadata.kernelspec.update(name="conda"),
         meta(4, colab={}), meta(4, tags=["skip-me"])],
     "setup_cell_is_the_one": [
-        edit("    ref = ", "    ref =", where=1), meta(1, tags=[]), meta(1, cellView=None)],
+        edit("    home = ", "    home =", where=1), meta(1, tags=[]), meta(1, cellView=None)],
     "no_cell_is_empty": [add(code(" "))],
     "cells_ran_from_top_to_bottom": [
         lambda page: page.nb.cells[4].update(execution_count=None),
