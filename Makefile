@@ -16,8 +16,8 @@ SITE := $(BIN)/jupyter-book build . -W -n --keep-going
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help book serve lab execute check test lint unit notebooks test-portable site test-colab \
-        bench mutants train address clean
+.PHONY: help book serve lab execute check test test-all lint unit notebooks site test-slow \
+        test-portable test-colab bench mutants train address clean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name what; \
@@ -37,33 +37,39 @@ lab: .venv/.lab  ## open the notebooks in JupyterLab
 execute: .venv/.ready  ## run the notebooks in place and store their outputs (NB=chapters/…/one.ipynb)
 	$(BIN)/python scripts/execute.py $(NB)
 
-check: lint  ## lint and unit tests, but for the slow ones, under two minutes
-	$(UNIT) -m "not site and not slow"
+check: lint unit  ## lint and the quick unit tests, in about two minutes
 
-test: lint unit notebooks test-portable site  ## everything that must hold
-	@echo "All of it holds."
+test: lint unit notebooks site  ## what a user or contributor must see hold, in eight minutes
+	@echo "All of it holds. make test-all runs what is left out here."
+
+test-all: test-slow test-portable test-colab  ## the rest: slow tests, other processors, Colab
+	@echo "All the rest holds."
 
 lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/codespell
+	$(BIN)/lint-imports --no-logo --no-cache
 
 unit: .venv/.ready
-	$(UNIT) -m "not site"
+	$(UNIT) -m "not site and not slow"
 
 notebooks: .venv/.ready  ## run every notebook again and compare what it gives with what it stores
 	$(NOTEBOOK_ENV) $(NBVAL)
 
+site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
+	$(PYTEST) -n 2 -m "site and not slow"
+
+test-slow: .venv/.ready  ## the tests that are marked slow, those of the site among them
+	$(UNIT) -m slow
+
 # All but two pages that train: there they take a quarter of an hour each, and what they have
 # compared are truth values and counts.
-test-portable: .venv/.ready  ## the same on the plainest of processors
+test-portable: .venv/.ready  ## every notebook as the plainest of processors would run it
 	$(NOTEBOOK_ENV) $(OTHER_CPU) $(NBVAL) --ignore=chapters/4_transformer/language_model.ipynb \
 		--ignore=chapters/5_fast_and_large/fewer_heads.ipynb
 
-site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
-	$(PYTEST) -n 2 -m site
-
 test-colab: .venv/.ready .venv-colab/.ready  ## each notebook alone, with the versions of Colab
-	$(BIN)/python scripts/colab.py $(COLAB)
+	$(BIN)/python scripts/colab.py
 
 bench: .venv/.ready  ## time and memory of all programs here: bench.json (BENCH="--only fast")
 	$(BIN)/python scripts/bench.py $(BENCH)

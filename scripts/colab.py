@@ -1,14 +1,12 @@
 """Run each notebook the way Colab would: alone in an empty folder, with Colab's versions.
 
-    .venv/bin/python scripts/colab.py [--changed]
+    .venv/bin/python scripts/colab.py
 
 The setup cell must fetch the course (here: this working tree, behind the course's address), find
 its `utils` and have nothing to say; then every cell must run, and what it asserts must hold.
-Outputs are not compared: other versions may print other digits. With --changed only the notebooks
-that differ from the main branch run whole, the others as far as their imports.
+Outputs are not compared: other versions may print other digits.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -79,61 +77,40 @@ def install_kernel(stage, variables, python=PYTHON):
     os.environ["JUPYTER_PATH"] = str(stage / "jupyter")
 
 
-def run_alone(path, folder, whole):
-    """Run a notebook in the empty ``folder``, or only its setup and imports.
+def run_alone(path, folder):
+    """Run a notebook in the empty ``folder``.
 
     Raises whatever its cells raise, and RuntimeError when the setup cell has something to say.
     """
     nb = nbformat.read(path, as_version=4)
-    code = [n for n, cell in enumerate(nb.cells) if cell.cell_type == "code"]
-    nb.cells = nb.cells[:None if whole else code[1] + 1]
     nb.cells.append(nbformat.v4.new_code_cell(FOUND_HERE))
     NotebookClient(nb, timeout=1800, kernel_name="colab",
                    resources={"metadata": {"path": str(folder)}}).execute()
-    if nb.cells[code[0]].outputs:
-        raise RuntimeError(f"the setup cell speaks: {nb.cells[code[0]].outputs}")
+    setup = next(cell for cell in nb.cells if cell.cell_type == "code")
+    if setup.outputs:
+        raise RuntimeError(f"the setup cell speaks: {setup.outputs}")
 
 
-def changed():
-    """Return the notebooks that differ from the main branch, or all when git cannot tell."""
-    for base in ("origin/main", "HEAD~1"):
-        try:
-            fork = git("merge-base", "HEAD", base).strip()
-            if fork == git("rev-parse", "HEAD").strip():   # this is the main branch
-                continue
-            names = git("diff", "--name-only", fork, "--", "chapters").splitlines()
-            names += git("ls-files", "--others", "--exclude-standard", "chapters").splitlines()
-            return {ROOT / name for name in names}
-        except subprocess.CalledProcessError:
-            continue
-    return set(notebooks())
-
-
-def report(path, stage, whole):
+def report(path, stage):
     """Run one notebook, print a line on it, and return True when all went well."""
-    folder, start, what = stage / path.stem, time.perf_counter(), "all" if whole else "imports"
+    folder, start = stage / path.stem, time.perf_counter()
     folder.mkdir()
     try:
-        run_alone(path, folder, whole)
+        run_alone(path, folder)
     except Exception as error:
-        print(f"FAILED  {path.stem} ({what}): {error}", flush=True)
+        print(f"FAILED  {path.stem}: {error}", flush=True)
         return False
-    print(f"ok      {path.stem} ({what}), {time.perf_counter() - start:.0f} s", flush=True)
+    print(f"ok      {path.stem}, {time.perf_counter() - start:.0f} s", flush=True)
     return True
 
 
-def main(arguments=None):
-    """Run all notebooks, two at a time; exits with 1 when one fails."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--changed", action="store_true",
-                        help="run unchanged notebooks only as far as their imports")
-    options = parser.parse_args(arguments)
+def main():
+    """Run all notebooks, two at a time; return 1 when one fails."""
     paths = notebooks()
-    whole = changed() if options.changed else set(paths)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         stage = Path(folder).resolve()
         install_kernel(stage, environment(stage))
-        good = list(pool.map(lambda path: report(path, stage, path in whole), paths))
+        good = list(pool.map(lambda path: report(path, stage), paths))
     print(f"{sum(good)} of {len(good)} notebooks run alone with the versions of Colab")
     return 0 if all(good) else 1
 

@@ -87,9 +87,8 @@ def stage(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_notebook_alone_runs_on_colab_and_its_assertions_count(stage):
     path = notebook(stage / "page.ipynb", "from utils import sizes", "assert sizes.HEADS == 4")
-    colab.run_alone(path, stage / "empty", whole=False)      # as far as the imports
     with pytest.raises(CellExecutionError, match=r"sizes\.HEADS == 4"):
-        colab.run_alone(path, stage / "empty", whole=True)
+        colab.run_alone(path, stage / "empty")
 
 
 def test_setup_cell_that_speaks_on_colab_is_a_failure(stage):
@@ -98,30 +97,4 @@ def test_setup_cell_that_speaks_on_colab_is_a_failure(stage):
     nb.cells[1].source += "; print(7)"
     nbformat.write(nb, path)
     with pytest.raises(RuntimeError, match="the setup cell speaks"):
-        colab.run_alone(path, stage / "empty", whole=True)
-
-
-def test_changed_notebooks_are_those_that_differ_from_the_main_branch(tmp_path, monkeypatch):
-    def git(*arguments):
-        subprocess.run(["git", "-C", str(tmp_path / "course"), "-c", "user.name=a",
-                        "-c", "user.email=a@localhost", *arguments], check=True,
-                       capture_output=True)
-
-    def commit():
-        git("add", "--all")
-        git("commit", "-m", "more")
-
-    course = tmp_path / "course"
-    pages = [notebook(course / "chapters" / f"{name}.ipynb", "1") for name in "abcd"]
-    git("init", "--initial-branch=main")
-    commit()
-    monkeypatch.setattr(colab, "ROOT", course)
-    monkeypatch.setattr(colab, "notebooks", lambda: pages)
-    assert colab.changed() == set(pages)                 # one commit: nothing to compare with
-    git("update-ref", "refs/remotes/origin/main", "HEAD")
-    git("checkout", "-b", "topic")
-    notebook(pages[0], "2")
-    commit()
-    notebook(pages[1], "2")                              # not committed
-    new = notebook(course / "chapters" / "e.ipynb", "1")  # not even added
-    assert colab.changed() == {pages[0], pages[1], new}
+        colab.run_alone(path, stage / "empty")

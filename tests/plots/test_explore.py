@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from browser import open_page, served
+from first import first
 from page_audit import accessibility, too_wide
 
 from utils import masks, reference, sizes
@@ -174,8 +175,8 @@ def tensors(mode, batch=2, length=5, heads=3, d_head=4):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("mode", ["false", "true"])
+@pytest.mark.parametrize("setting", first(SETTINGS))
+@pytest.mark.parametrize("mode", first(["false", "true"]))
 def test_every_element_is_where_pytorch_has_it(show, setting, mode):
     expected = tensors(mode, **setting)
     batch, length, features = expected[0].shape
@@ -219,7 +220,7 @@ def assert_reports(seen, expected, b, i, e):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", first(SETTINGS))
 def test_the_torn_heads_are_counted_as_numpy_counts_them(show, setting):
     with show(explore.reshape_microscope(**setting)) as page:
         for mode in ("false", "true"):
@@ -359,7 +360,7 @@ def test_a_painted_mask_gives_the_numbers_of_the_reference(show, device):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("align", [None, "top_left", "bottom_right"])
+@pytest.mark.parametrize("align", first([None, "top_left", "bottom_right"]))
 def test_lengths_and_causal_give_the_masks_of_utils(show, align):
     with show(explore.mask_painter(empty_query=None)) as page:
         choose(page, "fill", "zeros")
@@ -404,7 +405,7 @@ CHANCES = {"float64": 1e-12, "float32": 1e-6, "float16": 1e-3}  # a rounding or 
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("dtype", CHANCES)
+@pytest.mark.parametrize("dtype", first(CHANCES))
 @pytest.mark.parametrize("fill", ["-inf", "-1e9", "lowest", "zeros"])
 def test_an_empty_row_meets_the_fate_it_has_in_numpy(show, fill, dtype):
     keep = np.broadcast_to(np.arange(7) < 6, (5, 7)).copy()
@@ -531,8 +532,8 @@ def test_more_weight_is_further_from_the_paper(show, theme):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("dtype", CHANCES)
-@pytest.mark.parametrize("fill", ["-inf", "-1e9", "lowest", "zeros"])
+@pytest.mark.parametrize("dtype", first(CHANCES))
+@pytest.mark.parametrize("fill", first(["-inf", "-1e9", "lowest", "zeros"]))
 def test_the_code_on_show_gives_the_weights_on_show(show, fill, dtype):
     scores = (Q @ K.swapaxes(-2, -1) / 2).astype(dtype)[:, None]  # (b, h, i, j)
     names = {"np": np, "masks": masks, "softmax": plain_softmax,
@@ -802,7 +803,7 @@ CASES = {   # tokens, keys, mask, weights
 
 @pytest.mark.site
 @pytest.mark.parametrize("device", ["mouse", "touch", "keyboard"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", first(CASES))
 def test_what_is_read_is_what_the_model_has(show, case, device):
     tokens, keys, weights = CASES[case]
     names = {side: [token.replace(" ", "␣") for token in some]
@@ -932,8 +933,8 @@ def test_without_scores_there_is_nothing_to_choose(show):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("width", [1300, 390])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("width", first([1300, 390]))
+@pytest.mark.parametrize("case", first(CASES))
 def test_nothing_moves_away_from_under_a_pointer(show, case, width):
     tokens, keys, weights = CASES[case]
     boxes = """() => {
@@ -1021,7 +1022,7 @@ def test_every_token_is_readable_on_its_colour(show, theme):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("width", [1300, 390, 320])
+@pytest.mark.parametrize("width", first([1300, 390, 320]))
 def test_the_largest_browser_fits(show, width):
     causal = np.tri(64) / np.arange(1, 65)[:, None]
     figures = (explore.head_browser("x" * 64, np.broadcast_to(causal, (2, 12, 64, 64))),
@@ -1112,8 +1113,8 @@ def assert_costs(seen, n, d_model, n_heads):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("start", [{}, {"d_model": 8192, "n_heads": 1, "n": 2**17},
-                                   {"d_model": 768, "n_heads": 32, "n": 8}])
+@pytest.mark.parametrize("start", first([{}, {"d_model": 8192, "n_heads": 1, "n": 2**17},
+                                         {"d_model": 768, "n_heads": 32, "n": 8}]))
 def test_costs_are_those_of_the_formulas(show, start):
     first = {"d_model": 512, "n_heads": 8, "n": 256} | start
     with show(explore.cost_crossing(**start)) as page:
@@ -1232,8 +1233,8 @@ def test_softmax_rounds_as_numpy_does(show, dtype):
 # --- on a page
 
 @pytest.mark.site
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1300, 390])
+@pytest.mark.parametrize("theme", first(["light", "dark"]))
+@pytest.mark.parametrize("width", first([1300, 390]))
 def test_figures_fit_and_are_accessible(show, theme, width):
     with show(*(make() for make in FIGURES), html=f'data-theme="{theme}"', width=width) as page:
         page.emulate_media(reduced_motion="reduce")  # colours are there at once

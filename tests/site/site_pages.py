@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["chapters"])]
+# Where pages stood before: each holds the address of the page of today.
+REDIRECTS = CONFIG["sphinx"]["config"]["redirects"]
 # Pages that Sphinx and its extensions add.
 ADDED = ["404", "genindex", "index", "search"]
 PREFIX = browser.prefix(ROOT)

@@ -1,13 +1,14 @@
 """The site as files: every page there, every link alive, nothing asked of another host."""
 
 import json
+import re
 import shutil
 import subprocess
 
 import browser
 import pytest
 import site_address
-from site_pages import ADDED, CONFIG, PAGES, ROOT, read, resolve
+from site_pages import ADDED, CONFIG, PAGES, REDIRECTS, ROOT, read, resolve
 
 pytestmark = pytest.mark.site
 
@@ -33,7 +34,24 @@ def tracked():
 def test_every_page_of_the_contents_is_built_and_no_other(site):
     built = {path.relative_to(site).with_suffix("").as_posix() for path in site.rglob("*.html")
              if "_static" not in path.parts}
-    assert built == {*PAGES, *ADDED}
+    assert built == {*PAGES, *ADDED, *REDIRECTS}
+
+
+def test_every_old_address_leads_to_the_page_that_stood_there(site):
+    for old in REDIRECTS:
+        target, = read(site / f"{old}.html").rel["canonical"]
+        file, _ = resolve(site, site / f"{old}.html", target)
+        assert file.is_file()
+        assert file.stem == old.rpartition("/")[2]
+
+
+def test_the_root_bears_what_a_preview_of_the_front_page_shows(site):
+    front, root = (site.joinpath(f"{page}.html").read_text("utf-8") for page in (PAGES[0], "index"))
+    for shown in (r"<title>.*?</title>", r'<meta content="[^"]*" name="description" />'):
+        assert re.findall(shown, root) == re.findall(shown, front) != []
+    icons = read(site / "index.html").rel["icon"]
+    assert len(icons) == 2
+    assert all((site / icon).is_file() for icon in icons)
 
 
 def test_no_page_shows_a_traceback(site):
@@ -135,6 +153,8 @@ def test_with_an_address_every_page_says_where_it_belongs(published):
     assert f'property="og:image" content="{site}_static/social-card.png"' in text
     assert f'property="og:url" content="{site}page.html"' in text
     assert (published / "_static" / "social-card.png").exists()
+    assert f'property="og:image" content="{site}_static/social-card.png"' in (
+        published / "index.html").read_text(encoding="utf-8")
     assert f"<loc>{site}page.html</loc>" in (published / "sitemap.xml").read_text(encoding="utf-8")
 
 

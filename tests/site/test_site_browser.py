@@ -3,30 +3,33 @@
 import browser
 import page_audit
 import pytest
-from site_pages import PAGES, read
+from site_pages import PAGES, REDIRECTS, read
 
 pytestmark = pytest.mark.site
 
 WIDTHS = (390, 1300)
+READ = [*PAGES, "search", "404"]
 
 
-@pytest.mark.parametrize("page", [*PAGES, "search", "404"])
-def test_a_reader_finds_nothing_broken(chromium, site_url, page):
-    problems = []
+@pytest.mark.parametrize("page", READ)
+def test_a_reader_with_a_phone_finds_nothing_broken(chromium, site_url, page):
     with browser.open_page(chromium, f"{site_url}{page}.html", width=WIDTHS[0]) as tab:
         tab.evaluate(browser.OPEN_ALL)
-        problems += page_audit.raw_maths(tab) + page_audit.pictures(tab)
-        for theme in ("light", "dark"):
-            browser.turn(tab, theme)
-            problems += [f"{theme}: {what}" for what in page_audit.pale_code(tab)]
-        browser.turn(tab, "light")
-        for width in WIDTHS:
-            browser.resize(tab, width)
-            problems += [f"{width} px: {what}" for what in
-                         page_audit.too_wide(tab) + page_audit.accessibility(tab)]
-        browser.turn(tab, "dark")  # at the desk, where the side bars stand open
-        problems += [f"dark: {what}" for what in
-                     page_audit.accessibility(tab, ["color-contrast"])]
+        problems = (page_audit.raw_maths(tab) + page_audit.pictures(tab)
+                    + page_audit.pale_code(tab) + page_audit.too_wide(tab)
+                    + page_audit.accessibility(tab) + tab.problems)
+    assert not problems
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", READ)
+def test_a_reader_at_a_desk_light_and_dark_finds_nothing_broken(chromium, site_url, page):
+    with browser.open_page(chromium, f"{site_url}{page}.html", width=WIDTHS[1]) as tab:
+        tab.evaluate(browser.OPEN_ALL)
+        problems = page_audit.too_wide(tab) + page_audit.accessibility(tab)
+        browser.turn(tab, "dark")
+        problems += [f"dark: {what}" for what in page_audit.pale_code(tab)
+                     + page_audit.accessibility(tab, ["color-contrast"])]
         problems += tab.problems
     assert not problems
 
@@ -94,6 +97,15 @@ def test_the_first_address_leads_to_the_first_page(chromium, site_url):
     tab.goto(site_url)
     tab.wait_for_url(f"**/{PAGES[0]}.html")
     tab.close()
+
+
+@pytest.mark.parametrize("old", [next(iter(REDIRECTS)),
+                                 pytest.param(list(REDIRECTS)[-1], marks=pytest.mark.slow)])
+def test_an_old_address_leads_to_the_same_place_of_the_new_page(chromium, site_url, old):
+    with browser.open_page(chromium, f"{site_url}{old}.html?q=1#takeaways") as tab:
+        tab.wait_for_url(f"**/{old.rpartition('/')[2]}.html?q=1#takeaways")
+        assert tab.url.removeprefix(site_url).split("?")[0].removesuffix(".html") in PAGES
+        assert not tab.problems
 
 
 def test_a_wrong_address_gets_a_page_that_leads_home(chromium, site_url):
