@@ -266,6 +266,7 @@ def test_the_other_parts_stay_on_their_device():
     assert {call().device.type for call in grouped.values()} == {"meta"}
 
 
+@pytest.mark.slow
 def test_memory_of_the_sweep_is_that_of_the_length():
     """The program `view` holds scores before and after the softmax, the tiled one neither."""
     sweep = bench_sweep.Sweep(SIZES | {"batch": 2, "d_model": 12, "n_heads": 3})
@@ -540,6 +541,7 @@ def ran(path, *arguments):
     return json.loads(path.read_text(encoding="utf-8")), done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_measures_and_prints(tmp_path):
     found, printed = ran(tmp_path / "b.json", "--quick", "--only", "grouped", "--only", "machine")
     check_rows(found["grouped"])
