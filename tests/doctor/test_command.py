@@ -11,12 +11,13 @@ import pytest
 from exact import raises
 
 import utils
+from utils import setup
 from utils.doctor import _child, command
 from utils.doctor._subject import RefusalError
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(command.__file__).parents[1]
+ROOT = setup.COURSE
 SOURCE = '''
 import os, sys, time
 import numpy as np
@@ -217,7 +218,7 @@ CASES = {
     ("programs.py", "Layer.heads"): (
         "could not examine", "Layer.heads cannot be called: it is of type list."),
     ("programs.py", "healthy", ("n_heads", 3)): (
-        "could not examine", "n_heads is no option of level kernel"),
+        "could not examine", "n_heads is not an option of the level kernel, whose options are "),
     ("broken.py", "f"): ("could not examine", "importing broken.py raises SyntaxError: "),
     ("fails.py", "f"): ("could not examine", "importing fails.py raises SystemExit: not today."),
     ("needs.py", "f"): (
@@ -231,11 +232,11 @@ CASES = {
 EXAMINE = """
 import json, sys
 from pathlib import Path
-from utils import doctor_child
+from utils.doctor import _child
 reports = []
 for file, name, *options in json.loads(sys.argv[1]):
     options = {key: dict(value) if key == "roles" else value for key, value in options}
-    reports.append(doctor_child.examined(Path(file).resolve(), name, options).to_dict())
+    reports.append(_child.examined(Path(file).resolve(), name, options).to_dict())
 Path("reports.json").write_text(json.dumps(reports))
 """
 

@@ -401,21 +401,46 @@ def test_the_report_is_data():
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"level": "model"}, "level must be one of kernel, layer, decoding, got 'model'"),
+    ({"level": "layer", "masks": "some"},
+     "masks must be one of any, heads alike, padding, none, got 'some'"),
     ({"causal": "left"}, "causal must be one of False, True, top_left, bottom_right, got 'left'"),
     ({"empty_rows": "ones"},
      "empty_rows must be one of None, zeros, nan, average, unmasked, got 'ones'"),
-    ({"masks": "some"}, "masks must be one of any, heads alike, padding, none, got 'some'")])
+    ({"masks": "padding"}, "masks must be one of any, none, got 'padding'")])
 def test_options_that_do_not_exist_are_refused(options, message):
     with raises(ValueError, message):
         doctor.examine(reference.attention, **options)
 
 
 @pytest.mark.parametrize(("level", "option", "message"), [
-    ("kernel", "n_heads", "n_heads is no option of level kernel, which has grouped, masks"),
-    ("decoding", "masks", "masks is no option of level decoding, which has grouped")])
+    (None, "n_heads", "n_heads is not an option of the level kernel, whose options are causal, "
+                      "empty_rows, grouped, masks, framework"),
+    ("layer", "grouped", "grouped is not an option of the level layer, whose options are causal, "
+                         "empty_rows, self_attention, masks, pre_norm, batch_first, n_heads, call, "
+                         "roles, packed, framework"),
+    ("decoding", "masks", "masks is not an option of the level decoding, whose options are "
+                          "grouped, framework")])
 def test_options_of_another_level_are_refused(level, option, message):
     with raises(TypeError, message):
         doctor.examine(reference.attention, level, **{option: "any"})
+
+
+@pytest.mark.parametrize(("function", "level"), [
+    (doctor.examine_kernel, "kernel"), (doctor.examine_layer, "layer"),
+    (doctor.examine_decoder, "decoding")])
+def test_each_level_has_a_function_which_examine_calls(function, level):
+    def program(*args):
+        return args[0][..., :1]
+    assert function(program) == doctor.examine(program, level)
+    assert function(program).level == level
+
+
+@pytest.mark.parametrize(("program", "level"), [
+    (reference.attention, "kernel"), (torch.nn.MultiheadAttention(12, 3), "layer"),
+    (torch.nn.MultiheadAttention, "layer"), (partial(reference.attention), "kernel")])
+def test_the_level_is_guessed_from_the_kind_of_program(program, level):
+    report = doctor.examine(program)
+    assert (report.level, report.verdict in ("healthy", "note")) == (level, True)
 
 
 def test_every_fault_says_what_where_and_which_chapter_teaches_it():

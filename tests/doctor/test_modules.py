@@ -354,7 +354,10 @@ def test_torchs_layer_is_healthy_whatever_its_heads_and_layout(first, heads, sel
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_torchs_layer_needs_no_roles(bias):
-    report = doctor.examine(lambda e, h: mha(e, h, bias=bias), "layer", call=None)
+    class Built:
+        def __new__(cls, d_model, n_heads):
+            return mha(d_model, n_heads, bias=bias)
+    report = doctor.examine_layer(Built)
     assert (report.verdict, report.notes) == ("healthy", [])
     report = doctor.examine(mha(12, 3, kdim=10), "layer")
     assert report.headline == ("it takes keys of width 10 beside queries of width 12; only one "
@@ -390,8 +393,11 @@ def test_keras_layer_gets_at_most_a_note_and_keeps_its_weights():
     assert report.verdict == "note"
     assert report.notes[0] == "A query without keys gets the average of all values."
     assert np.array_equal(layer(x, x), before)
-    assert doctor.examine(lambda e, h: keras_mha(h, e // h, use_bias=False), "layer",
-                          masks="none", call=None).verdict == "note"
+
+    class Built:
+        def __new__(cls, d_model, n_heads):
+            return keras_mha(n_heads, d_model // n_heads, use_bias=False)
+    assert doctor.examine_layer(Built, masks="none").verdict == "note"
 
 
 def test_a_module_that_is_derived_from_a_librarys_is_not_known():
@@ -459,7 +465,7 @@ class Asked(Attention):
 
 def test_asking_for_the_weights_must_not_change_the_answer():
     assert doctor.examine(Asked, "layer", roles=ROLES).verdict == "healthy"
-    report = doctor.examine(lambda e, h: Asked(e, h, 2.0), "layer", roles=ROLES, call=None)
+    report = doctor.examine(lambda e, h: Asked(e, h, 2.0), "layer", roles=ROLES)
     assert report.verdict == "sick"
     assert report.findings[0].startswith("Asked for the weights it answers ")
     assert report.headline.startswith("asked for the weights it answers ")

@@ -9,10 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import utils
-from utils import doctor
-from utils.doctor import _subject
+from utils.doctor import _examine, _subject
 from utils.doctor._report import Report
-from utils.doctor.modules import slots
 
 
 def main():
@@ -36,8 +34,8 @@ def examined(file, name, options):
         program = found(module, name)
         if "call" in options:
             options = options | {"call": found(module, options["call"])}
-        level = level or _level(program)
-        report = doctor.examine(program, **options | {"level": level})
+        level = level or _examine.level_of(program)
+        report = _examine.examine(program, **options | {"level": level})
     except _subject.RefusalError as refusal:
         return Report(name, level, "could not examine", f"{refusal}.")
     except (TypeError, ValueError) as error:  # an option that does not fit, with the words for it
@@ -79,7 +77,3 @@ def found(module, name):
         raise _subject.RefusalError(f"{name} cannot be called: it is of type "
                                     f"{type(program).__name__}")
     return program
-
-
-def _level(program):
-    return "layer" if isinstance(program, type) or slots.framework(program) else "kernel"

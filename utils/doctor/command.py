@@ -22,8 +22,7 @@ EPILOG = """exit status: 0 healthy, also with a note; 1 sick; 2 could not be exa
 
 example: python -m utils.doctor attention.py:module --n-heads 8 --causal"""
 # The child reads nothing of the reader's before the course's own modules have been imported.
-START = ("import sys; sys.path[:0] = [sys.argv[1]]; from utils import doctor_child; "
-         "doctor_child.main()")
+START = ("import sys; sys.path[:0] = [sys.argv[1]]; from utils.doctor import _child; _child.main()")
 
 
 class Parser(argparse.ArgumentParser):
