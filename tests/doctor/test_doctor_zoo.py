@@ -102,7 +102,8 @@ def test_every_fault_outside_the_list_has_no_match_or_an_equivalent(score):
 def test_the_first_score_on_the_half_that_was_kept_back_was_of_the_whole_half():
     of_then = [animal for animal in ZOO
                if not LATER & {animal.name, animal.name.partition(".")[0]}]
-    first, kept = tables.load_scores()["held out"], Counter(animal.level for animal in of_then[1::2])
+    first = tables.load_scores()["held out"]
+    kept = Counter(animal.level for animal in of_then[1::2])
     assert {level: of for level, (_, of) in first.items()} == kept
     assert {level: of - right for level, (right, of) in first.items()} == {
         "kernel": 0, "layer": 3, "decoding": 1}

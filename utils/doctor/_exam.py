@@ -1,9 +1,6 @@
-"""The examination of a program: its answers, and the faulty programs that give the same.
+"""The examination of a program: its answers, and the faulty programs that give the same answers.
 
-What is asked, and what the faulty programs are, is told by a *level*, such as
-``kernel_level.Kernel``: it has ``cases()``, ``others()``, ``trouble(answer, args)``,
-``expected(args, settings, empty)``, ``switches(ask)``, ``steady(subject)``, ``probes(subject)``,
-``besides(subject)`` and ``largest``.
+What is asked, and what the faulty programs are, is decided by a ``levels.level.Level``.
 """
 
 import numpy as np
@@ -142,10 +139,10 @@ class Exam:
             return "Its answers differ from the reference's only by chance."
         worst = max(gaps, key=gaps.get)
         most = "NaN" if np.isinf(gaps[worst]) else f"by up to {gaps[worst]:.1g}"
-        return (f"It differs from the reference in {len(gaps)} of {len(self.answers)} cases, "
-                f"{most} ({worst}); " + (f"it is right with: {', '.join(right)}." if right
-                                         else "it is right in none.")
-                + getattr(self.level, "unsought", str)())
+        where = f"it is right with: {', '.join(right)}." if right else "it is right in none."
+        sentence = (f"It differs from the reference in {len(gaps)} of {len(self.answers)} cases, "
+                    f"{most} ({worst}); {where}")
+        return f"{sentence} {self.level.unsought()}".strip()
 
     def largest(self, settings):
         """Return the largest difference of any answer from the faulty program's."""

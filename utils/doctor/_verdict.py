@@ -72,7 +72,7 @@ def _verdict(exam, names, findings, notes, details):
                         f"where numbers are due ({exam.undefined[0]}).")
     if not names and exam.random:
         return "sick", ("no match. Asked the same again, it answers otherwise, and not by "
-                        f"{getattr(exam.ask, 'kind', 'dropout on its weights')}.")
+                        f"{exam.ask.kind}.")
     if not names:
         rest = (f"and only {exam.untried} sets of faults were tried" if exam.untried else
                 "nor any fault with a name")

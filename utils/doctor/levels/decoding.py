@@ -1,6 +1,6 @@
 """The level of decoding, ``(q, k, v, cache) -> (context, cache)``, a chunk at a time."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,9 +8,8 @@ from utils import checks
 from utils.doctor import _search, _subject, faulty
 from utils.doctor._search import Switch
 from utils.doctor.levels import kernel_cases, kernel_constants, kernel_switches
-from utils.doctor.levels.dropout import Undropped
 from utils.doctor.levels.kernel_cases import CONFIRM, LARGE, SEARCH, SECOND, Case, Form
-from utils.doctor.levels.kernel_switches import Options
+from utils.doctor.levels.level import Level
 from utils.doctor.probes import run as probe_run
 
 CHUNKS = ((7,), (1,) * 7, (4, 1, 1, 1), (2, 2, 2, 1), (1, 2, 4))
@@ -58,13 +57,12 @@ def levels(options):
             for equal in (False, True)]
 
 
-class Decoding(NamedTuple):
+@dataclass(frozen=True)
+class Decoding(Level):
     """Decoders that take values of this form."""
 
     form: Form
-    options: Options
     arguments = ("q", "k", "v", "chunks")
-    largest = 2
 
     def cases(self):
         """Return the Cases that the search runs on."""
@@ -93,10 +91,6 @@ class Decoding(NamedTuple):
                                            self.options, "no mask")
         return [*SWITCHES, *known, *kernel_switches.switches(self.form, self.options)]
 
-    def steady(self, subject):
-        """Return a random program as it would be without its dropout."""
-        return Undropped(subject)
-
     def probes(self, subject):
         """Return the Findings of the probes that fit such a decoder."""
         step = _subject.Subject(subject.program.program, subject.framework, subject.dtype)
@@ -112,7 +106,7 @@ class Decoding(NamedTuple):
 
     def limits(self):
         """Return in words which sizes it does not take although nobody has said so."""
-        return "d_v == d" * self.form.equal_features
+        return "d_v == d" if self.form.equal_features else ""
 
     def _tensors(self, which, seed):
         return kernel_cases.tensors(kernel_cases.shape(self.form, which), seed)[:3]

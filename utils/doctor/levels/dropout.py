@@ -6,8 +6,13 @@ from unittest import mock
 
 import numpy as np
 
+from utils.doctor import _subject
+from utils.doctor.levels.kernel_cases import weights_of
 
-class Undropped:
+RUNS = 64  # of a program with dropout: at p = 0.8 a weight is dropped in all with chance 1e-6
+
+
+class FrameworkDropoutOff:
     """A program with dropout, as it would be without; ``dropout`` tells whether that was all.
 
     Dropout is what PyTorch, TensorFlow and Keras call so; a program that draws its own random
@@ -25,6 +30,40 @@ class Undropped:
             first, second = self.subject(*args), self.subject(*args)
         self.dropout &= first.out is None or np.array_equal(first.out, second.out, equal_nan=True)
         return first
+
+
+class WeightDropoutUndone:
+    """A program with dropout on its weights, as it would be without, from many runs of it.
+
+    A dropped weight is 0, a kept one is always the same; ``dropout`` tells whether that was so.
+    """
+
+    kind = "dropout on its weights"
+
+    def __init__(self, subject):
+        self.subject, self.dropout = subject, True
+
+    def __call__(self, q, k, v, keep):
+        args = (q, k, v, keep)
+        runs = [weights_of(self.subject, args) for _ in range(RUNS)]
+        if any(run is None for run in runs):
+            return self.subject(*args)
+        runs = np.stack(runs)
+        kept = runs.max(axis=0)
+        dropped = (runs == 0) & (kept > 0)
+        self.dropout &= bool((dropped | np.isnan(runs) | (np.abs(runs - kept) < 1e-6)).all())
+        weights = kept * self._share(kept, dropped)
+        return _subject.Answer(weights @ np.repeat(v, q.shape[1] // v.shape[1], axis=1),
+                               None, "float32")
+
+    @staticmethod
+    def _share(kept, dropped):
+        """Return 1 - p: from the sums of weights if they are all equal, or else by counting."""
+        sums = kept.sum(axis=-1)
+        sums = sums[sums > 0]
+        if sums.size and np.ptp(sums) < 1e-6:
+            return 1 / sums.mean()
+        return 1 - round(20 * dropped.sum() / max(RUNS * (kept > 0).sum(), 1)) / 20
 
 
 @contextlib.contextmanager

@@ -1,18 +1,16 @@
 """The level of kernels, ``(q, k, v, keep) -> context or (context, weights)``."""
 
-from typing import NamedTuple
-
-import numpy as np
+from dataclasses import dataclass
 
 from utils import sizes
 from utils.doctor import _search, _subject, faulty
 from utils.doctor.levels import kernel_cases
-from utils.doctor.levels.kernel_cases import Form, trouble, weights_of
+from utils.doctor.levels.dropout import WeightDropoutUndone
+from utils.doctor.levels.kernel_cases import Form, trouble
 from utils.doctor.levels.kernel_constants import constants
-from utils.doctor.levels.kernel_switches import Options, switches
+from utils.doctor.levels.kernel_switches import switches
+from utils.doctor.levels.level import Level
 from utils.doctor.probes import run as probe_run
-
-RUNS = 64  # of a program with dropout: at p = 0.8 a weight is dropped in all with chance 1e-6
 
 
 def levels(options, unmasked=False):
@@ -21,11 +19,11 @@ def levels(options, unmasked=False):
     return [Kernel(form, options) for form in forms]
 
 
-class Kernel(NamedTuple):
+@dataclass(frozen=True)
+class Kernel(Level):
     """Kernels that take sizes of this form and do what the options promise."""
 
     form: Form
-    options: Options
     arguments = ("q", "k", "v", "keep")
     largest = 3
 
@@ -54,7 +52,7 @@ class Kernel(NamedTuple):
 
     def steady(self, subject):
         """Return a random program as it would be without its dropout."""
-        return Steady(subject)
+        return WeightDropoutUndone(subject)
 
     def probes(self, subject):
         """Return the Findings of the probes that fit such a kernel."""
@@ -74,35 +72,3 @@ class Kernel(NamedTuple):
     def limits(self):
         """Return in words which sizes it does not take although nobody has said so."""
         return str(self.form._replace(square=self.form.square and not self.options.square))
-
-
-class Steady:
-    """A program with dropout on its weights, as it would be without, from many runs of it.
-
-    A dropped weight is 0, a kept one is always the same; ``dropout`` tells whether that was so.
-    """
-
-    def __init__(self, subject):
-        self.subject, self.dropout = subject, True
-
-    def __call__(self, q, k, v, keep):
-        args = (q, k, v, keep)
-        runs = [weights_of(self.subject, args) for _ in range(RUNS)]
-        if any(run is None for run in runs):
-            return self.subject(*args)
-        runs = np.stack(runs)
-        kept = runs.max(axis=0)
-        dropped = (runs == 0) & (kept > 0)
-        self.dropout &= bool((dropped | np.isnan(runs) | (np.abs(runs - kept) < 1e-6)).all())
-        weights = kept * self._share(kept, dropped)
-        return _subject.Answer(weights @ np.repeat(v, q.shape[1] // v.shape[1], axis=1),
-                               None, "float32")
-
-    @staticmethod
-    def _share(kept, dropped):
-        """Return 1 - p: from the sums of weights if they are all equal, or else by counting."""
-        sums = kept.sum(axis=-1)
-        sums = sums[sums > 0]
-        if sums.size and np.ptp(sums) < 1e-6:
-            return 1 / sums.mean()
-        return 1 - round(20 * dropped.sum() / max(RUNS * (kept > 0).sum(), 1)) / 20

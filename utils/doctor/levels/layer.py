@@ -1,6 +1,6 @@
 """The level of layers, ``(x, memory, weights, n_heads, keep) -> out``."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from utils.doctor.levels import (
     layer_constants,
     layer_switches,
 )
-from utils.doctor.levels.dropout import Undropped
-from utils.doctor.levels.kernel_switches import Options
 from utils.doctor.levels.layer_cases import Form
+from utils.doctor.levels.level import Level
+from utils.doctor.modules import Module
 from utils.doctor.probes import layer as layer_probes, run as probe_run
 
 MASKS = {"any": "a mask per head", "heads alike": "one mask for all", "padding": "padding",
@@ -27,15 +27,14 @@ def levels(form, options, heads=None):
     return [Layer(wider, options, heads, form) for wider in layer_cases.ladder(form)]
 
 
-class Layer(NamedTuple):
+@dataclass(frozen=True)
+class Layer(Level):
     """Layers that take sizes of this form, ``heads`` = (h, d) where they are built already."""
 
     form: Form
-    options: Options
     heads: tuple | None
     told: Form           # what the reader has said
     arguments = ("x", "memory", "the weights", "n_heads", "keep")
-    largest = 2
 
     def cases(self):
         """Return the Cases that the search runs on."""
@@ -72,9 +71,11 @@ class Layer(NamedTuple):
         return self.form.pre_norm or bool(self.heads and self.heads[1] < 3)
 
     def unsought(self):
-        """Return in a sentence, to be added to others, what was not looked for, or nothing."""
-        return (" A window was not looked for: behind a LayerNorm, or in heads of one or two "
-                "features, it cannot be seen.") if self._closed() else ""
+        """Return a sentence on what the search could not look for, or ""."""
+        if not self._closed():
+            return ""
+        return ("A window was not looked for: behind a LayerNorm, or in heads of one or two "
+                "features, it cannot be seen.")
 
     def _sizes(self):
         """Return two sizes of the kernel inside that can be seen from outside."""
@@ -84,10 +85,6 @@ class Layer(NamedTuple):
         return [kernel_cases.shape(kernel_cases.Form(self.form.kernel().square), size | {
             "heads": heads or size["heads"], "d_head": d_head // 3 if heads else size["d_head"],
             "d_v": d_head // 3 if heads else size["d_head"]}) for size in two]
-
-    def steady(self, subject):
-        """Return a random program as it would be without its dropout."""
-        return Undropped(subject)
 
     def probes(self, subject):
         """Return the Findings of the probes that fit such a layer."""
@@ -107,13 +104,14 @@ class Layer(NamedTuple):
         sides = (x,) if self.form.self_attention else (x, memory)
         ask, module = self._asking(subject), subject.program
         found = [probe_run.finite(ask, *sides)]
-        if getattr(module, "wanted", ""):
+        if not isinstance(module, Module):
+            return found
+        if module.wanted:
             more = _subject.Subject(module.asking, subject.framework, subject.dtype)
             found.append(probe_run.on_off(ask, self._asking(more), sides, keep,
                                           _search.TOLERANCES[subject.dtype]))
-        if hasattr(module, "parameters"):
-            e, biased = len(weights["W_o"]), set("qkvo") - set(module.unbiased)
-            found.append(layer_probes.parameter_count(module.parameters(), e, e, biased=biased))
+        e, biased = len(weights["W_o"]), set("qkvo") - set(module.unbiased)
+        found.append(layer_probes.parameter_count(module.parameters(), e, e, biased=biased))
         return found
 
     def _asking(self, subject):
