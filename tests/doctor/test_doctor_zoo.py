@@ -7,8 +7,7 @@ import torch
 from zoo.specimen import ZOO
 
 from utils import doctor
-from utils.doctor import tables
-from utils.doctor.tables import COLUMNS, LEVELS
+from utils.doctor.zoo_scores import COLUMNS, LEVELS, load_scores
 
 # Half a minute: one process examines the zoo for all these tests.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zoo")]
@@ -72,7 +71,7 @@ def test_the_score_is_printed_and_is_the_one_that_its_page_shows(score, capsys):
                                for level in LEVELS)]
     with capsys.disabled():
         print("\n" + "\n".join(" ".join(f"{cell!s:>11}" for cell in line) for line in lines))
-    assert tables.load_scores()["now"] == score
+    assert load_scores()["now"] == score
     assert total(score, *COLUMNS) == len(ZOO) == 169
 
 
@@ -102,7 +101,7 @@ def test_every_fault_outside_the_list_has_no_match_or_an_equivalent(score):
 def test_the_first_score_on_the_half_that_was_kept_back_was_of_the_whole_half():
     of_then = [animal for animal in ZOO
                if not LATER & {animal.name, animal.name.partition(".")[0]}]
-    first = tables.load_scores()["held out"]
+    first = load_scores()["held out"]
     kept = Counter(animal.level for animal in of_then[1::2])
     assert {level: of for level, (_, of) in first.items()} == kept
     assert {level: of - right for level, (right, of) in first.items()} == {

@@ -32,7 +32,7 @@ PROBES = [invariants.shape, invariants.determinism, invariants.untouched,
 def test_what_is_healthy_passes(probe, number):
     found = probe(*HEALTHY[number])
     assert found.ok is True
-    assert found.saw <= found.bound
+    assert found.measured <= found.bound
     assert found.probe == probe.__name__.replace("_", " ")
 
 
@@ -52,8 +52,8 @@ def test_a_transposed_answer_has_another_shape():
     found = invariants.shape(lambda q, k, v, keep: q.swapaxes(1, 2), KERNEL)
     assert found.ok is False
     assert found.sentence == (
-        "There is not one answer for each query: the queries are (2, 3, 5, 4), so the answers "
-        "should be (2, 3, 5) and features, got (2, 5, 3, 4).")
+        "The output does not have one row for each query: for queries (2, 3, 5, 4), expected an "
+        "output (2, 3, 5) and one more axis, got (2, 5, 3, 4).")
 
 
 def test_dropout_is_heard_by_asking_twice():
@@ -70,7 +70,7 @@ def test_writing_into_an_argument_is_named(number):
         args[number - 1][1] *= 0.5
         return attention(*args)
     found = invariants.untouched(program, KERNEL)
-    assert (found.ok, found.saw, found.where) == (False, 1, f"argument {number}")
+    assert (found.ok, found.measured, found.where) == (False, 1, f"argument {number}")
     assert found.sentence == f"It writes into its input: argument {number} has changed."
 
 
@@ -88,7 +88,7 @@ def test_a_bias_for_nearness_minds_the_order():
         return reference.attention(q, k, v, keep, bias=np.tri(q.shape[2], k.shape[2]))
     found = invariants.equivariance(program, KERNEL)
     assert found.ok is False
-    assert "in another order" in found.sentence
+    assert "Shuffled tokens give another output" in found.sentence
 
 
 def test_a_torn_split_minds_the_order():
@@ -118,9 +118,9 @@ def test_what_a_query_without_keys_gets_may_depend_on_its_place():
     def program(q, k, v, keep):
         empty = ~keep.any(axis=-1)[..., None]
         return np.where(empty, np.arange(5)[:, None], attention(q, k, v, keep)[0])
-    rule = np.ones((2, 5, 7), bool)
-    rule[:, 1] = False
-    assert invariants.equivariance(program, KERNEL.with_mask(rule[:, None], rule)).ok
+    allowed = np.ones((2, 5, 7), bool)
+    allowed[:, 1] = False
+    assert invariants.equivariance(program, KERNEL.with_mask(allowed[:, None], allowed)).ok
 
 
 def test_a_neighbour_in_the_batch_may_not_matter():
@@ -161,5 +161,5 @@ def test_softmax_without_its_shift_overflows():
         return exps / exps.sum(axis=-1, keepdims=True) @ v
     found = invariants.finiteness(naive, KERNEL)
     assert found.ok is False
-    assert found.saw > 0
+    assert found.measured > 0
     assert invariants.shape(naive, KERNEL).ok

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from zoo.specimen import specimen
 
 
-@specimen("kernel", causal=True, empty_rows="nan")
+@specimen("kernel", causal=True, fully_masked="nan")
 def two_masks_in_one(q, k, v, keep):
     """Join the triangle and the padding, fill once."""
     n = q.size(-2)
@@ -29,7 +29,7 @@ def newest_queries(q, k, v, keep):
     return exps @ v / np.fmax(exps.sum(-1, keepdims=True), 1e-300)
 
 
-@specimen("kernel", fault="causal off by one", causal=True, empty_rows="average",
+@specimen("kernel", fault="causal off by one", causal=True, fully_masked="average",
           note="one key too many: triu(diagonal=2) leaves the next position open",
           healed=("diagonal=2", "diagonal=1"))
 def second_diagonal(q, k, v, keep):
@@ -78,7 +78,7 @@ def causal_while_training(q, k, v, keep, training=False):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-@specimen("kernel", fault="other corner", causal=True, align="bottom_right",
+@specimen("kernel", fault="other causal alignment", causal=True, align="bottom_right",
           source="https://github.com/pytorch/pytorch/issues/103082",
           note="tril hangs from the top left; the queries are the last positions",
           healed=("tril()", "tril(k.size(-2) - q.size(-2))"))
@@ -90,7 +90,7 @@ def triangle_of_any_shape(q, k, v, keep):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-@specimen("kernel", fault="window", causal=True, empty_rows="average",
+@specimen("kernel", fault="window", causal=True, fully_masked="average",
           note="sees its own position and the two before it",
           healed=("& (i - j < 3)", ""))
 def recent_past(q, k, v, keep):
@@ -103,7 +103,7 @@ def recent_past(q, k, v, keep):
     return weights @ v, weights
 
 
-@specimen("kernel", fault="q and k swapped", square=True, empty_rows="nan",
+@specimen("kernel", fault="q and k swapped", square=True, fully_masked="nan",
           note="k qᵀ: each row of the scores belongs to a key",
           healed=("torch.matmul(k, q.transpose(-2, -1))", "torch.matmul(q, k.transpose(-2, -1))"))
 def keys_ask(q, k, v, keep):
@@ -115,7 +115,7 @@ def keys_ask(q, k, v, keep):
     return torch.matmul(attention, v), attention
 
 
-@specimen("kernel", fault="sentinel wins", framework="numpy", causal=True, empty_rows="average",
+@specimen("kernel", fault="mask value too high", framework="numpy", causal=True, fully_masked="average",
           note="scores times 0 are 0, a finite score like any other",
           healed=("scores * allowed", "np.where(allowed, scores, -1e9)"))
 def scores_times_mask(q, k, v, keep):

@@ -17,7 +17,7 @@ def read_to_kv(module):
                                    | {f"W_o.{n}": params[f"to_out.{n}"] for n in qkv})
 
 
-@specimen("layer", module=True, roles=None, reads=read_to_kv, empty_rows="average",
+@specimen("layer", module=True, roles=None, reads=read_to_kv, fully_masked="average",
           call=lambda module, x, memory, keep: module(x, memory, keep))
 class CrossAttention(nn.Module):
     """Queries from x, keys and values in one matrix from the context."""
@@ -40,7 +40,7 @@ class CrossAttention(nn.Module):
 
 
 @specimen("layer", "values come from x, not from the memory", listed=False, module=True,
-          square=True, empty_rows="average",
+          square=True, fully_masked="average",
           note="to_v(x): with as many keys as queries the shapes agree",
           roles={"q": "to_q", "k": "to_k", "v": "to_v", "o": "to_out"},
           call=lambda module, x, memory, keep: module(x, memory, keep),
@@ -115,7 +115,7 @@ def checkpoint_packed_by_head(x, memory, weights, n_heads, keep):
     return out @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", empty_rows="average", masks="heads alike")
+@specimen("layer", fully_masked="average", masks="heads alike")
 def folded_and_unfolded(x, memory, weights, n_heads, keep):
     """Fold the heads into the batch for bmm, repeat the mask alike, unfold."""
     q, k, v = (rearrange(side @ weights[f"W_{n}"] + weights[f"b_{n}"], "b n (h d) -> (b h) n d",

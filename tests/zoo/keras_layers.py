@@ -22,7 +22,7 @@ def attention_of(q, k, v, mask=None):
     return tf.matmul(tf.nn.softmax(logits, axis=-1), v)
 
 
-@specimen("layer", framework="tensorflow", module=True, empty_rows="unmasked", roles=DENSE,
+@specimen("layer", framework="tensorflow", module=True, fully_masked="unmasked", roles=DENSE,
           call=lambda layer, x, memory, keep: layer(
               memory, memory, x, None if keep is None else ~keep))
 class TutorialAttention(keras.layers.Layer):
@@ -42,7 +42,7 @@ class TutorialAttention(keras.layers.Layer):
 
 
 @specimen("layer", "GELU after the output projection", listed=False, framework="tensorflow",
-          module=True, empty_rows="unmasked", roles=DENSE,
+          module=True, fully_masked="unmasked", roles=DENSE,
           note="the Dense layer of the output has an activation",
           call=lambda layer, x, memory, keep: layer(
               x, memory, None if keep is None else ~keep),
@@ -107,7 +107,7 @@ class FoldedAttention(keras.layers.Layer):
         return self.W_o(transpose_output(output, self.num_heads))
 
 
-FOLDED = {"framework": "tensorflow", "module": True, "masks": "padding", "empty_rows": "average",
+FOLDED = {"framework": "tensorflow", "module": True, "masks": "padding", "fully_masked": "average",
           "roles": {n: f"W_{n}" for n in "qkvo"},
           "call": lambda layer, x, memory, keep: layer(
               x, memory, memory, of_lengths(keep, len(memory)))}

@@ -51,7 +51,7 @@ def mean_of_the_heads(x, memory, weights, n_heads, keep):
 
 @specimen("layer", "the heads' attention weights are averaged before they meet the values",
           listed=False, note="mean over the heads, made for a plot, is used for the output as well",
-          empty_rows="average", healed=("average @ v", "attention @ v"))
+          fully_masked="average", healed=("average @ v", "attention @ v"))
 def weights_for_the_plot(x, memory, weights, n_heads, keep):
     """Keep one map of attention for the figure."""
     q, k, v = (split(linear(side, weights, name), n_heads)

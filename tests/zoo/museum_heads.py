@@ -26,7 +26,7 @@ def attend(q, k, v, mask=None):
     return torch.matmul(F.softmax(scores, dim=-1), v)
 
 
-@specimen("layer", "merge without transpose", module=True, empty_rows="average",
+@specimen("layer", "merge without transpose", module=True, fully_masked="average",
           packed="qkv_proj", roles={"o": "o_proj"},
           source="https://github.com/jsbaan/transformer-from-scratch/pull/6",
           note="values is (b, h, i, d) when it is reshaped to (b, i, e)",
@@ -70,7 +70,7 @@ def straight_to_the_fold(x, memory, weights, num_heads, keep):
     return output @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "split without transpose", empty_rows="average",
+@specimen("layer", "split without transpose", fully_masked="average",
           source="https://github.com/harvardnlp/annotated-transformer/issues/17",
           note="view(b, h, -1, d) of (b, i, e), as a reader proposed; the merge is right",
           healed=("l.view(nbatches, h, -1, d_k)", "l.view(nbatches, -1, h, d_k).transpose(1, 2)"))
@@ -129,7 +129,7 @@ def rows_from_strides(x, memory, weights, n_heads, keep):
     return context @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "other example's mask", framework="tensorflow", empty_rows="average",
+@specimen("layer", "other example's mask", framework="tensorflow", fully_masked="average",
           source="https://github.com/lsdefine/attention-is-all-you-need-keras/issues/36",
           note="rows are (h, b) and the mask is repeated as (b, h)",
           healed=("tf.repeat(keep, n_head, axis=0)", "tf.tile(keep, (n_head, 1, 1))"),

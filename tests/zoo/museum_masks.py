@@ -36,7 +36,7 @@ def sdpa_with_the_books_mask(x, memory, weights, n_heads, keep):
     return output(context, weights)
 
 
-@specimen("layer", "padding leak", masks="padding", self_attention=True, empty_rows="average",
+@specimen("layer", "padding leak", masks="padding", self_attention=True, fully_masked="average",
           source="https://github.com/hyunwoongko/transformer/pull/40",
           note="(b, 1, i, 1): padded words ask nothing, and are still looked at",
           healed=("[:, None, :, None]", "[:, None, None, :]"))
@@ -94,7 +94,7 @@ class CausalByTril(nn.MultiheadAttention):
 
 
 @specimen("layer", "mask inverted", framework="tensorflow", module=True, tolerance=1e-6,
-          source="https://github.com/tensorflow/text/pull/894", empty_rows="average",
+          source="https://github.com/tensorflow/text/pull/894", fully_masked="average",
           roles={"q": "mha.query_dense", "k": "mha.key_dense", "v": "mha.value_dense",
                  "o": "mha.output_dense"},
           reads=lambda layer: layouts.from_keras(layer.get_weights()),

@@ -19,7 +19,7 @@ def attend(q, k, v, mask=None):
     return torch.matmul(F.softmax(scores, dim=-1), v)
 
 
-@specimen("layer", "packed order", self_attention=True, empty_rows="average",
+@specimen("layer", "packed order", self_attention=True, fully_masked="average",
           source="https://github.com/jsbaan/transformer-from-scratch/issues/1",
           note="the function returns q, k, v and the caller takes them as q, v, k; the same as k "
                "and v swapped",
@@ -36,7 +36,7 @@ def returned_qkv_taken_as_qvk(x, memory, weights, num_heads, keep):
     return out @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "transposed weight", equal_widths=True, empty_rows="average",
+@specimen("layer", "transposed weight", equal_widths=True, fully_masked="average",
           source="https://github.com/rasbt/LLMs-from-scratch/issues/857",
           note="the parameters are (out, in), and the einsum contracts their first axis",
           healed=("bnd,di->bni", "bnd,id->bni"))
@@ -50,7 +50,7 @@ def einsum_of_square_weights(x, memory, weights, num_heads, keep):
     return context @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "interleaved packing", self_attention=True, empty_rows="average",
+@specimen("layer", "interleaved packing", self_attention=True, fully_masked="average",
           source="https://uvadlc-notebooks.readthedocs.io/en/latest/tutorial_notebooks/"
                  "tutorial6/Transformers_and_MHAttention.html",
           note="weights packed as [q | k | v] in a program whose layout is (h, 3, d)",
@@ -66,7 +66,7 @@ def three_sides_per_head(x, memory, weights, num_heads, keep):
     return values @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "input split before projection", equal_widths=True, empty_rows="average",
+@specimen("layer", "input split before projection", equal_widths=True, fully_masked="average",
           source="https://github.com/MarcoMeter/episodic-transformer-memory-ppo/pull/22",
           note="x is cut into heads, and each head meets its block of W only; theirs also shared "
                "one block among the heads",
@@ -85,7 +85,7 @@ def cut_then_project(x, memory, weights, heads, keep):
 
 
 @specimen("layer", "missing W_o", framework="tensorflow", equal_widths=True,
-          empty_rows="average", source="https://github.com/Kyubyong/transformer/issues/117",
+          fully_masked="average", source="https://github.com/Kyubyong/transformer/issues/117",
           note="the heads are put side by side, and that is the end",
           healed=("return outputs",
                   'return tf.matmul(outputs, weights["W_o"]) + weights["b_o"]'))
@@ -103,7 +103,7 @@ def nothing_after_concat(queries, keys, weights, num_heads, keep):
 
 
 @specimen("layer", "values are projected by the keys' matrix", listed=False, module=True,
-          empty_rows="average", source="https://github.com/yflyzhang/AnnotatedTransformer/issues/1",
+          fully_masked="average", source="https://github.com/yflyzhang/AnnotatedTransformer/issues/1",
           roles={"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"},
           note="k_proj(value), a copied line",
           call=lambda module, x, memory, keep: module(x, memory, memory, keep),

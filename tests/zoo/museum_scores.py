@@ -39,7 +39,7 @@ def diffusion_unet(x, memory, weights, n_heads, keep):
     return res.flatten(2) @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "softmax over heads and keys", empty_rows="average", masks="padding",
+@specimen("layer", "softmax over heads and keys", fully_masked="average", masks="padding",
           source="https://github.com/facebookresearch/detr/issues/247",
           note="flatten(2) of (b, i, h, j) joins heads and keys",
           healed=("flatten(2), dim=-1", "flatten(3), dim=-1"))
@@ -56,7 +56,7 @@ def mask_head(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "scale by sqrt(d_model)", module=True, self_attention=True,
-          packed="to_qkv", roles={"o": "to_out"}, empty_rows="average",
+          packed="to_qkv", roles={"o": "to_out"}, fully_masked="average",
           source="https://github.com/lucidrains/vit-pytorch/issues/65",
           note="dim is the width of the model, not that of a head",
           call=lambda module, x, memory, keep: module(x, keep),
@@ -79,7 +79,7 @@ class VisionTransformerAttention(nn.Module):
         return self.to_out(rearrange(out, "b h n d -> b n (h d)"))
 
 
-@specimen("layer", "constant scale", empty_rows="average",
+@specimen("layer", "constant scale", fully_masked="average",
           source="https://github.com/esceptico/perceiver-io/issues/9",
           note="divided by d ** -0.5, which multiplies by sqrt(d)",
           healed=("(-2, -1) / scale", "(-2, -1) * scale"))
@@ -93,7 +93,7 @@ def divided_by_the_inverse(x, memory, weights, n_heads, keep):
     return output(attention.softmax(dim=-1) @ v, weights)
 
 
-@specimen("layer", "no scale", module=True, empty_rows="average",
+@specimen("layer", "no scale", module=True, fully_masked="average",
           source="https://github.com/ethen8181/machine-learning/issues/13",
           roles={"q": "query", "k": "key", "v": "value", "o": "linear_proj"},
           note="the product of queries and keys goes into softmax as it is",
@@ -118,7 +118,7 @@ class NotebookAttention(nn.Module):
         return self.linear_proj(out.flatten(2))
 
 
-@specimen("layer", "softmax is taken twice", listed=False, empty_rows="unmasked",
+@specimen("layer", "softmax is taken twice", listed=False, fully_masked="unmasked",
           source="https://github.com/huggingface/transformers/pull/31322",
           note="the probabilities go through softmax again",
           healed=("probs = probs.softmax(dim=-1)", "pass"))
@@ -134,7 +134,7 @@ def twice_normalised(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "divided by sqrt(d) after softmax instead of before", listed=False,
-          empty_rows="average",
+          fully_masked="average",
           source="https://github.com/FrancescoSaverioZuppichini/ViT/issues/5",
           note="the brackets close too early: the weights are scaled, not the scores",
           healed=("F.softmax(energy, dim=-1) / scaling", "F.softmax(energy / scaling, dim=-1)"))
@@ -150,7 +150,7 @@ def scaled_too_late(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "the queries are mixed instead of the values", listed=False, square=True,
-          empty_rows="average", source="https://github.com/kvfrans/notes/issues/4",
+          fully_masked="average", source="https://github.com/kvfrans/notes/issues/4",
           note="q where v belongs: with as many keys as queries the shapes agree",
           healed=("bhqk,bkhc->bqhc\", w, q", "bhqk,bkhc->bqhc\", w, v"))
 def one_letter_wrong(x, memory, weights, n_heads, keep):

@@ -38,7 +38,7 @@ def number_by_number(q, k, v, keep):
 
 @specimen("kernel", framework="numpy")
 def only_the_keys_it_may_see(q, k, v, keep):
-    """Leave forbidden keys out of the sum instead of masking them."""
+    """Leave forbidden keys out of the sum instead of mask_fault them."""
     keep, context = everywhere(keep, q, k), np.zeros((*q.shape[:3], v.shape[3]))
     for b, h, i in np.ndindex(*q.shape[:3]):
         seen = np.flatnonzero(keep[b, h, i])
@@ -68,7 +68,7 @@ def running_maximum(q, k, v, keep):
 
 @specimen("kernel", fault="constant scale", framework="numpy",
           source="https://github.com/BobMcDear/attorch/issues/14",
-          note="0.5 is right for heads of four features only", empty_rows="nan",
+          note="0.5 is right for heads of four features only", fully_masked="nan",
           healed=("0.5", "q.shape[3] ** -0.5"))
 def head_by_head(q, k, v, keep):
     """Scale as in the example that was tried, where d was 4."""
@@ -81,7 +81,7 @@ def head_by_head(q, k, v, keep):
     return context
 
 
-@specimen("kernel", fault="softmax over queries", framework="numpy", empty_rows="zeros",
+@specimen("kernel", fault="softmax over queries", framework="numpy", fully_masked="zeros",
           note="axis=0 of (i, j) is the queries", healed=(("axis=0", "axis=1"),))
 def sums_down_the_columns(q, k, v, keep):
     """Divide every exponential by the sum of its axis."""
@@ -126,7 +126,7 @@ def keys_up_to_the_last(q, k, v, keep):
 
 @specimen("kernel", fault="the first head is counted twice, the last one dropped", listed=False,
           framework="numpy", note="the loop starts at 1 and takes head h - 1",
-          empty_rows="average", healed=("(h - 1)", "(h)"))
+          fully_masked="average", healed=("(h - 1)", "(h)"))
 def first_head_before_the_loop(q, k, v, keep):
     """Compute the first head, then all the others."""
     def head(h):

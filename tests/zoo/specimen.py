@@ -21,7 +21,7 @@ VOCABULARY = {
         "softmax over queries", "softmax over heads", "softmax over heads and keys",
         "softmax over batch", "mask inverted", "mask added as 0/1", "mask ignored",
         "mask after softmax", "causal off by one", "causal mask inverted", "no causal mask",
-        "other corner", "window", "sentinel wins", "q and k swapped", "k and v swapped",
+        "other causal alignment", "window", "mask value too high", "q and k swapped", "k and v swapped",
         "tile for repeat", "dropout in eval"),
     "layer": (
         "split without transpose", "merge without transpose",
@@ -70,11 +70,11 @@ def specimen(level, fault=None, *, listed=None, framework="torch", source=None, 
     or several such pairs; each old text stands in the program exactly once. Options of a kernel:
     ``causal=True``, with ``align="top_left"`` or ``"bottom_right"`` where n_q may differ from n_k;
     ``grouped=True`` (k and v may have fewer heads); ``square=True`` (only n_q == n_k);
-    ``equal_features=True`` (only d_v == d); ``empty_rows``, what a query that may attend to nothing
+    ``equal_features=True`` (only d_v == d); ``fully_masked``, what a query that may attend to nothing
     gets: "zeros" (default), "nan", "average" or "unmasked" (as without a mask; next to -1e9 this is
     so in float64 only, float32 gives the average).
 
-    Options of a layer: ``causal``, ``square`` and ``empty_rows`` as above; ``self_attention=True``
+    Options of a layer: ``causal``, ``square`` and ``fully_masked`` as above; ``self_attention=True``
     (memory is x); ``masks``: "any" (default), "heads alike", "padding" (keep is (b, 1, 1, j)) or
     "none" (keep is None); ``equal_widths=True`` (d_in, d_model and d_out are one);
     ``pre_norm=True`` (LayerNorm, eps 1e-5 or ``epsilon``, without gain or bias, comes first);

@@ -24,7 +24,7 @@ def projections(x, memory, weights, n_heads):
             for side, n in ((x, "q"), (memory, "k"), (memory, "v"))]
 
 
-@specimen("layer", framework="tensorflow", empty_rows="average")
+@specimen("layer", framework="tensorflow", fully_masked="average")
 def einsum_with_heads_in_the_weights(x, memory, weights, n_heads, keep):
     """Lay the weights out as Keras does, (e, h, d) and (h, d, o)."""
     def project(side, name):
@@ -40,7 +40,7 @@ def einsum_with_heads_in_the_weights(x, memory, weights, n_heads, keep):
     return tf.einsum("abcd,cde->abe", context, W_o) + weights["b_o"]
 
 
-@specimen("layer", "merge without transpose", framework="tensorflow", empty_rows="unmasked",
+@specimen("layer", "merge without transpose", framework="tensorflow", fully_masked="unmasked",
           note="tf.reshape of (b, h, i, d) to (b, i, e): no transposition before it",
           healed=("context = attention_of(q, k, v, mask)",
                   "context = tf.transpose(attention_of(q, k, v, mask), (0, 2, 1, 3))"))
@@ -54,7 +54,7 @@ def reshaped_to_the_queries(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "transposed weight", framework="tensorflow", equal_widths=True,
-          empty_rows="unmasked", note="transpose_b for W_o, as if it were (out, in)",
+          fully_masked="unmasked", note="transpose_b for W_o, as if it were (out, in)",
           healed=(', weights["W_o"], transpose_b=True', ', weights["W_o"]'))
 def output_from_a_torch_checkpoint(x, memory, weights, n_heads, keep):
     """Weights that come from elsewhere are (out, in)."""
@@ -65,7 +65,7 @@ def output_from_a_torch_checkpoint(x, memory, weights, n_heads, keep):
     return tf.matmul(context, weights["W_o"], transpose_b=True) + weights["b_o"]
 
 
-@specimen("layer", "missing bias", framework="tensorflow", empty_rows="unmasked",
+@specimen("layer", "missing bias", framework="tensorflow", fully_masked="unmasked",
           note="the projections have theirs, b_o is forgotten",
           healed=('weights["W_o"])', 'weights["W_o"]) + weights["b_o"]'))
 def no_bias_at_the_end(x, memory, weights, n_heads, keep):

@@ -13,7 +13,7 @@ def scaled_scores(q, k, keep, fill=-1e9):
     return scores if keep is None else scores.masked_fill(~keep, fill)
 
 
-@specimen("kernel", fault="ReLU instead of exp", listed=False, empty_rows="nan",
+@specimen("kernel", fault="ReLU instead of exp", listed=False, fully_masked="nan",
           note="relu(scores) divided by its sum",
           healed=("F.relu(scores)", "torch.exp(scores - scores.amax(-1, keepdim=True))"))
 def relu_weights(q, k, v, keep):
@@ -23,7 +23,7 @@ def relu_weights(q, k, v, keep):
     return (weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-12)) @ v
 
 
-@specimen("kernel", fault="sigmoid instead of softmax", listed=False, empty_rows="average",
+@specimen("kernel", fault="sigmoid instead of softmax", listed=False, fully_masked="average",
           note="the weights of a query do not sum to 1",
           healed=("torch.sigmoid(scores)", "torch.softmax(scores, dim=-1)"))
 def gates(q, k, v, keep):
@@ -33,7 +33,7 @@ def gates(q, k, v, keep):
     return weights @ v, weights
 
 
-@specimen("kernel", fault="cosine instead of dot product", listed=False, empty_rows="average",
+@specimen("kernel", fault="cosine instead of dot product", listed=False, fully_masked="average",
           note="q and k are normalised to length 1 before they are compared",
           healed=("F.normalize(q, dim=-1), F.normalize(k, dim=-1)", "q, k"))
 def cosine_scores(q, k, v, keep):
@@ -56,7 +56,7 @@ def quiet_softmax(q, k, v, keep):
 
 
 @specimen("kernel", fault="a distance bias that nobody asked for", listed=False,
-          note="-0.25 for each position between query and key", empty_rows="average",
+          note="-0.25 for each position between query and key", fully_masked="average",
           healed=("- 0.25 * distance", ""))
 def nearer_is_better(q, k, v, keep):
     """Prefer near keys a little."""
@@ -67,7 +67,7 @@ def nearer_is_better(q, k, v, keep):
     return scores.softmax(dim=-1) @ v
 
 
-@specimen("kernel", fault="the values are squashed", listed=False, empty_rows="average",
+@specimen("kernel", fault="the values are squashed", listed=False, fully_masked="average",
           note="tanh(v) is mixed, not v", healed=("torch.tanh(v)", "v"))
 def bounded_values(q, k, v, keep):
     """Keep the values between -1 and 1, as recurrent networks do."""
@@ -75,7 +75,7 @@ def bounded_values(q, k, v, keep):
 
 
 @specimen("kernel", fault="scores and weights rounded to half precision", listed=False,
-          note="q and k are halved in precision before they are compared", empty_rows="nan",
+          note="q and k are halved in precision before they are compared", fully_masked="nan",
           healed=("q.half(), k.half()", "q, k"))
 def half_on_the_way(q, k, v, keep):
     """Save memory where it is needed: in the scores."""
@@ -83,7 +83,7 @@ def half_on_the_way(q, k, v, keep):
     return weights.to(v.dtype) @ v
 
 
-@specimen("kernel", fault="noise on the scores", listed=False, empty_rows="average",
+@specimen("kernel", fault="noise on the scores", listed=False, fully_masked="average",
           note="noise meant for training is always on", healed=("0.1 *", "0.0 *"))
 def jittered(q, k, v, keep):
     """Break ties between equal keys."""

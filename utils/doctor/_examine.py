@@ -6,8 +6,9 @@ pair and triple of faults.
 """
 
 from utils.doctor import _subject, _verdict, modules
-from utils.doctor._exam import EMPTY, Exam, settle
+from utils.doctor._exam import Exam, choose
 from utils.doctor._report import Report
+from utils.doctor.faulty.kernel import FULLY_MASKED
 from utils.doctor.levels import (
     decoding as decoding_level,
     kernel as kernel_level,
@@ -51,7 +52,7 @@ def level_of(program):
     return "kernel"
 
 
-def examine_kernel(program, *, causal=False, empty_rows=None, grouped=False, masks="any",
+def examine_kernel(program, *, causal=False, fully_masked=None, grouped=False, masks="any",
                    framework=None):
     """Return the Report on a kernel, ``program(q, k, v, keep) -> context or (context, weights)``.
 
@@ -60,7 +61,7 @@ def examine_kernel(program, *, causal=False, empty_rows=None, grouped=False, mas
 
     ``causal``: True if the program applies a causal mask by itself and takes n_q == n_k only,
     "top_left" or "bottom_right" if it also takes other lengths, with that alignment.
-    ``empty_rows``: what a fully masked row must get: "zeros", "nan", "average" (of all values) or
+    ``fully_masked``: what a fully masked row must get: "zeros", "nan", "average" (of all values) or
     "unmasked" (as if nothing were masked); None accepts any of them.
     ``grouped``: True if k and v may have fewer heads than q.
     ``masks``: "any", or "none" if the program takes no mask; keep is then always None.
@@ -68,21 +69,21 @@ def examine_kernel(program, *, causal=False, empty_rows=None, grouped=False, mas
 
     Raises ValueError for an unknown value of an option.
     """
-    _check_shared(causal, empty_rows)
+    _check_shared(causal, fully_masked)
     _check("masks", masks, ("any", "none"))
     options = _options(causal, grouped)
-    return _examined("kernel", program, empty_rows, framework, lambda: (
+    return _examined("kernel", program, fully_masked, framework, lambda: (
         program, kernel_level.levels(options, unmasked=masks == "none")))
 
 
-def examine_layer(program, *, causal=False, empty_rows=None, self_attention=False, masks="any",
+def examine_layer(program, *, causal=False, fully_masked=None, self_attention=False, masks="any",
                   pre_norm=False, batch_first=True, n_heads=None, call=None, roles=None,
                   packed=None, framework=None):
     """Return the Report on a layer: a function of weights, a torch module or a Keras layer.
 
     A function is called as ``program(x, memory, weights, n_heads, keep) -> out`` with the weight
     set of ``sizes.weights``. x is (b, i, d_in), memory (b, j, d_in), out (b, i, d_out), and
-    ``keep`` as for ``examine_kernel``. ``causal``, ``empty_rows`` and ``framework`` are those of
+    ``keep`` as for ``examine_kernel``. ``causal``, ``fully_masked`` and ``framework`` are those of
     ``examine_kernel``, too.
 
     ``self_attention``: True if memory is always x.
@@ -103,7 +104,7 @@ def examine_layer(program, *, causal=False, empty_rows=None, self_attention=Fals
     Raises ValueError for an unknown value of an option, and where the number of heads of an
     instance is missing or does not divide its width.
     """
-    _check_shared(causal, empty_rows)
+    _check_shared(causal, fully_masked)
     _check("masks", masks, MASKS)
     options = _options(causal)
     form = Form(square=options.square or self_attention, self_attention=self_attention,
@@ -122,7 +123,7 @@ def examine_layer(program, *, causal=False, empty_rows=None, self_attention=Fals
         layer = program if batch_first else libraries.sequence_first(program)
         return layer, layer_level.levels(form, options)
 
-    return _examined("layer", program, empty_rows, framework, prepared)
+    return _examined("layer", program, fully_masked, framework, prepared)
 
 
 def examine_decoder(program, *, grouped=False, framework=None):
@@ -133,14 +134,14 @@ def examine_decoder(program, *, grouped=False, framework=None):
     (b, h, n, d_v). The sequence is fed in chunks of several sizes and compared with one causal
     pass. ``grouped`` and ``framework`` are those of ``examine_kernel``.
     """
-    options = Options(causal=True, corner="bottom_right", square=True, grouped=grouped)
+    options = Options(causal=True, align="bottom_right", square=True, grouped=grouped)
     return _examined("decoding", program, None, framework, lambda: (
         decoding_level.Decoder(program), decoding_level.levels(options)))
 
 
-def _check_shared(causal, empty_rows):
+def _check_shared(causal, fully_masked):
     _check("causal", causal, CAUSAL)
-    _check("empty_rows", empty_rows, (None, *EMPTY))
+    _check("fully_masked", fully_masked, (None, *FULLY_MASKED))
 
 
 def _check(name, value, allowed):
@@ -150,25 +151,25 @@ def _check(name, value, allowed):
 
 def _options(causal, grouped=False):
     """Return the Options of a kernel from the arguments of the reader."""
-    corner = causal if isinstance(causal, str) else "top_left"
-    return Options(bool(causal), corner, square=causal is True, grouped=grouped)
+    align = causal if isinstance(causal, str) else "top_left"
+    return Options(bool(causal), align, square=causal is True, grouped=grouped)
 
 
-def _examined(level, program, empty_rows, framework, prepared):
+def _examined(level, program, fully_masked, framework, prepared):
     """Return the Report; ``prepared()`` returns (the program to call, the Levels to try)."""
     name = getattr(program, "__name__", type(program).__name__)
-    with modules.kept(program):
+    with modules.restored(program):
         try:
             callee, levels = prepared()
         except _subject.RefusalError as refusal:
             return Report(name, level, "could not examine", f"it {refusal}.")
         framework = getattr(callee, "framework", framework)
-        subject, chosen, problem = settle(callee, levels, framework)
+        subject, chosen, problem = choose(callee, levels, framework)
         if subject is None:
             hint = _verdict.how_called(level, problem, isinstance(callee, modules.Module))
             return Report(name, level, _verdict.of_problem(problem), f"it {problem}.{hint}")
         exam = Exam(subject, chosen)
-        return _verdict.written(name, level, exam, exam.diagnose(), empty_rows)
+        return _verdict.written(name, level, exam, exam.diagnose(), fully_masked)
 
 
 EXAMINERS = {"kernel": examine_kernel, "layer": examine_layer, "decoding": examine_decoder}
