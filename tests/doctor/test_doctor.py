@@ -13,7 +13,7 @@ from exact import raises
 from utils import doctor, reference, setup
 from utils.attention import torch as torch_attention
 from utils.doctor import _exam, _search, faults, faulty
-from utils.doctor._report import Report
+from utils.doctor._report import Report, enumerated
 from utils.doctor.faulty.kernel import HEADS, KEYS, QUERIES, Band, Masking
 from utils.doctor.levels import kernel as kernel_level
 from utils.doctor.levels.kernel_cases import Form
@@ -325,6 +325,11 @@ def test_the_report_says_what_where_and_how_sure():
         "  Look at the line that divides the scores → chapter scaled_dot_product",
         "  Attention with this fault gives the same outputs in 12 of 12 cases (float64,",
         "    largest difference < 1e-9)."]
+
+
+def test_several_faults_or_cases_are_listed_in_a_sentence():
+    assert [enumerated(names) for names in (("a",), ("a", "b"), ("a", "b", "c"))] == [
+        "a", "a and b", "a, b and c"]
 
 
 def test_several_faults_are_explained_one_by_one():

@@ -88,6 +88,11 @@ def described(name, details):
     return f"{FAULTS[name].sentence} Here: {details[name]}."
 
 
+def enumerated(names):
+    """Return names as "a", "a and b" or "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def wrapped(text, indent, width=WIDTH):
     """Return text in lines of ``width``, indented, the later ones by two more.
 

@@ -2,7 +2,7 @@
 
 from utils.doctor import _packing, _search
 from utils.doctor._exam import OVERFLOW
-from utils.doctor._report import Report, described
+from utils.doctor._report import Report, described, enumerated
 from utils.doctor.modules import Module
 
 EXACT, SINGLE = 1e-9, 1e-5  # the accuracy of float64 and of float32, in any order of operations
@@ -111,11 +111,11 @@ def _unexplained(exam):
 def _named(names, details):
     """Return the headline on faults with a name; a single fault is described."""
     if len(names) > 1:
-        alternatives = ", or ".join(" and ".join(some) for some in names)
+        alternatives = ", or ".join(map(enumerated, names))
         return f"{alternatives}. No input that the program takes can distinguish them."
     faults = names[0]
     if len(faults) > 1:
-        return f"{' and '.join(faults)}."
+        return f"{enumerated(faults)}."
     return f"{faults[0]}. {described(faults[0], details)}"
 
 
@@ -130,7 +130,7 @@ def _side_effects(exam):
     wrote = {index for _, answer in exam.asked for index in answer.wrote}
     names = [name for n, name in enumerate(exam.level.arguments) if n in wrote]
     if names:
-        found.append(f"It writes into its input: {' and '.join(names)}.")
+        found.append(f"It writes into its input: {enumerated(names)}.")
     if exam.random and not exam.ask.dropout:
         found.append("Identical calls give different outputs.")
     return found + _problems(exam, "sick")
@@ -152,15 +152,16 @@ def _problems(exam, verdict):
     for problem, cases in exam.problems.values():
         its_verdict = "could not examine" if problem == OVERFLOW else of_problem(problem)
         if its_verdict == verdict:
-            found.append(f"In the case {cases[0]}, it {problem}." if len(cases) == 1 else
-                         f"In the cases {_listed(cases)}, it {problem}.")
+            found.append(f"{_listed(cases)}, it {problem}.")
     return found
 
 
 def _listed(cases):
-    if len(cases) <= 4:
-        return ", ".join(cases)
-    return f"{', '.join(cases[:3])} and {len(cases) - 3} more"
+    """Return "In the case …" or "In the cases …", with at most four names."""
+    if len(cases) == 1:
+        return f"In the case {cases[0]}"
+    shown = cases if len(cases) <= 4 else [*cases[:3], f"{len(cases) - 3} more"]
+    return f"In the cases {enumerated(shown)}"
 
 
 def _choices(exam, settings, fully_masked):
