@@ -76,14 +76,14 @@ def test_an_answer_in_another_layout_is_refused():
         KERNEL.ask(lambda q, k, v, keep: k)
 
 
-def test_words_are_what_is_read():
+def test_tokens_are_the_sources():
     (k, v), (memory,) = KERNEL.sources, LAYER.sources
     assert KERNEL.tokens() == (k, v)
     assert LAYER.tokens() == (memory,)
     assert SELF.tokens() == (SELF.queries,)
 
 
-def test_other_words_in_self_attention_are_other_queries():
+def test_other_tokens_in_self_attention_are_other_queries():
     new = -SELF.queries
     assert SELF.with_tokens([new]).queries is new
     assert SELF.with_tokens([new]).sources == ()
@@ -141,7 +141,7 @@ def test_a_nan_that_is_not_shared_is_an_infinite_gap():
     assert (found[[1, 2, 4]] > 1e300).all()
 
 
-def test_a_place_is_named_without_its_feature():
+def test_a_location_is_named_without_its_last_axis():
     assert location((1,)) == "example 1"
     assert location((1, 2)) == "example 1, query 2"
     assert location((1, 2, 3)) == "example 1, query 2"
@@ -154,7 +154,7 @@ def test_equal_answers_are_judged_good():
     assert str(found) == "ok   p                  good"
 
 
-def test_the_worst_place_is_named():
+def test_the_worst_location_is_named():
     got = np.zeros((2, 3, 4))
     got[1, 2, 3], got[0, 1, 2] = 2.0, 1.0
     found = compare("p", got, np.zeros((1, 3, 1)), 1e-6, "good", "{got} not {expected} at {where}")

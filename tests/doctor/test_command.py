@@ -187,7 +187,7 @@ def test_a_healthy_program_gives_zero_and_ran_in_another_process_in_the_same_fol
 @pytest.mark.parametrize(("arguments", "words"), [
     (("programs.py:healthy", "--level", "x"), "argument --level: invalid choice: 'x'"),
     (("programs.py:healthy", "--roles", "q"), "expected q=NAME,k=NAME,v=NAME,o=NAME, got 'q'")])
-def test_arguments_that_there_are_not_are_refused_in_a_sentence(folder, arguments, words):
+def test_unknown_arguments_raise_an_error_in_a_sentence(folder, arguments, words):
     status, text = shell(folder, *arguments)
     assert status == 2
     assert words in text
@@ -270,7 +270,7 @@ def test_a_program_gets_its_verdict_in_a_sentence(told, case):
     ("utils:f", "the doctor runs Python source only"),
     ("programs.py:leaves", "its process ended before the examination did."),
     ("programs.py:dies", "signal 6 ended its process.")])
-def test_what_cannot_be_run_is_told_in_a_sentence(folder, target, words):
+def test_what_cannot_be_run_gets_a_sentence(folder, target, words):
     found = report(folder, target)
     assert found.verdict == "could not examine"
     assert found.headline.startswith(words)

@@ -66,7 +66,7 @@ def test_a_cache_or_mask_lets_through_what_it_says(settings, keep):
     assert difference(got, one_pass(keep)) < 1e-15
 
 
-def test_a_mask_from_the_wrong_corner_hides_the_past():
+def test_a_mask_with_the_wrong_alignment_masks_the_past():
     got = faulty.decoding.decode(Q, K, V, (4, 2, 1), align="top_left")
     keep = masks.causal(7)
     keep[4:6] = masks.causal(2, 7, "top_left")
@@ -146,7 +146,7 @@ def test_a_healthy_decoder_is_called_so_and_is_a_function_of_its_chunks():
     (lambda q, k, v, cache: (v[..., :2], None), "sick", "it returns shape"),
     (lambda q, k, v, cache: (2 * fused(q, k, v, cache)[0], fused(q, k, v, cache)[1]), "sick",
      "no match")])
-def test_what_is_no_decoder_is_told_in_a_sentence(program, verdict, words):
+def test_what_is_no_decoder_gets_a_sentence(program, verdict, words):
     report = doctor.examine(program, "decoding", framework="torch")
     assert (report.verdict, report.names) == (verdict, [])
     assert words in report.headline

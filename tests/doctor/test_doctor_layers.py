@@ -110,7 +110,7 @@ class Kernel(torch.nn.Module):
 
 
 def soft(scale, fill, add=0.0):
-    """Return a kernel with this scale and this number for what is hidden, or added to it."""
+    """Return a kernel with this scale, and this mask value or this number added to the scores."""
     def kernel(q, k, v, keep):
         scores = q @ k.mT * (scale or q.shape[-1] ** -0.5)
         if keep is not None:
@@ -141,7 +141,7 @@ def test_constants_are_fitted_where_the_kernel_cannot_be_asked_alone(kind, close
     assert words in str(report.details)
 
 
-def test_a_sentinel_of_the_causal_mask_is_fitted_too():
+def test_a_mask_value_of_the_causal_mask_is_fitted_too():
     def causal(q, k, v, keep):
         past = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
         return soft(None, -1.5)(q, k, v, past)

@@ -93,7 +93,7 @@ def test_a_part_of_the_mask_can_be_ignored_alone(part, seen):
 @pytest.mark.parametrize(("align", "first"), [("top_left", 0), ("bottom_right", 2)])
 @pytest.mark.parametrize("band", [Band(None, 0), Band(None, 1), Band(0, None), Band(2, 1)],
                          ids=str)
-def test_a_band_hangs_from_its_corner(band, align, first):
+def test_a_band_has_its_alignment(band, align, first):
     got = weights(keep=None, band=band, align=align)
     offset = np.arange(7) - (first + np.arange(5))[:, None]
     seen = np.full((5, 7), True)
@@ -105,7 +105,7 @@ def test_a_band_hangs_from_its_corner(band, align, first):
 @pytest.mark.parametrize(("empty", "want"), [
     ("zeros", np.zeros(7)), ("nan", np.full(7, np.nan)), ("average", np.full(7, 1 / 7)),
     ("unmasked", reference.softmax(SCORES[1, 2, 3] / 2))])
-def test_a_query_without_keys_gets_what_is_asked(empty, want):
+def test_a_fully_masked_row_gets_what_the_option_says(empty, want):
     got = weights(keep=masks.padding([7, 0], 7), fully_masked=empty)
     assert difference(got[1, 2, 3], want) < 1e-15
     assert difference(got[0], weights(keep=None)[0]) < 1e-15

@@ -45,20 +45,20 @@ def torn(x):
     return torch.tensor(reference.merge_heads(x)).view(len(x), 3, x.shape[2], 4).numpy()
 
 
-def test_a_split_without_transpose_tears_the_words():
+def test_a_split_without_transpose_tears_the_heads():
     for letters, heads in (("qkv", (torn(Q), torn(K), torn(V))), ("k", (Q, torn(K), V))):
         context, _ = reference.attention(*heads, KEEP)
         got = layer(torn=letters)
         assert difference(got, out_of(reference.merge_heads(context))) < 1e-15
 
 
-def test_a_merge_without_transpose_mixes_the_words():
+def test_a_merge_without_transpose_mixes_the_tokens():
     context, _ = reference.attention(Q, K, V, KEEP)
     got = layer(merge=False)
     assert difference(got, out_of(torch.tensor(context).reshape(2, 5, 12).numpy())) < 1e-15
 
 
-def test_both_together_is_a_layer_of_torn_words():
+def test_both_together_is_a_layer_of_torn_heads():
     context, _ = reference.attention(torn(Q), torn(K), torn(V), KEEP)
     got = layer(torn="qkv", merge=False)
     assert difference(got, out_of(context.reshape(2, 5, 12))) < 1e-15
@@ -184,7 +184,7 @@ def test_swapped_axes_let_examples_attend_to_each_other():
     ("of the last example", lambda b, h: KEEP[1, 0]),
     ("of the example before", lambda b, h: KEEP[b - 1, 0]),
     ("of the example after", lambda b, h: KEEP[(b + 1) % 2, 0])])
-def test_a_mask_goes_to_the_wrong_place(name, expected):
+def test_a_mask_is_used_by_the_wrong_heads_or_examples(name, expected):
     keep = np.array([[np.broadcast_to(expected(b, h), (5, 7)) for h in range(3)]
                      for b in range(2)])
     assert difference(layer(mask_fault=name), right(keep=keep)) < 1e-15

@@ -37,7 +37,7 @@ def test_what_is_healthy_passes(probe, number):
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_healthy_programs_take_words_as_a_set(number):
+def test_healthy_programs_are_equivariant(number):
     assert invariants.equivariance(*HEALTHY[number]).ok
 
 
@@ -56,7 +56,7 @@ def test_a_transposed_answer_has_another_shape():
         "output (2, 3, 5) and one more axis, got (2, 5, 3, 4).")
 
 
-def test_dropout_is_heard_by_asking_twice():
+def test_dropout_makes_identical_calls_differ():
     rng = np.random.default_rng(0)
     found = invariants.determinism(lambda x, memory, keep: layer(x, memory, keep)
                                    * (rng.random(12) < 0.9), LAYER)
@@ -83,7 +83,7 @@ def test_writing_into_the_mask_is_named():
 
 # --- order, examples, queries
 
-def test_a_bias_for_nearness_minds_the_order():
+def test_a_bias_for_nearness_is_not_equivariant():
     def program(q, k, v, keep):
         return reference.attention(q, k, v, keep, bias=np.tri(q.shape[2], k.shape[2]))
     found = invariants.equivariance(program, KERNEL)
@@ -91,7 +91,7 @@ def test_a_bias_for_nearness_minds_the_order():
     assert "Shuffled tokens give another output" in found.sentence
 
 
-def test_a_torn_split_minds_the_order():
+def test_a_torn_split_is_not_equivariant():
     def torn(x, memory, keep):
         q, k, v = (side.reshape(2, 3, -1, 4) for side in (x, memory, memory))
         return reference.merge_heads(attention(q, k, v, None)[0])
@@ -105,7 +105,7 @@ def test_queries_that_are_shuffled_get_their_own_answers():
     assert invariants.equivariance(first_query_only, KERNEL).ok is False
 
 
-def test_masks_are_shuffled_with_the_words():
+def test_masks_are_shuffled_with_the_tokens():
     rng = np.random.default_rng(0)
     keep = rng.random((2, 1, 5, 7)) < 0.6
     case = KERNEL.with_mask(keep, keep[:, 0])
@@ -114,7 +114,7 @@ def test_masks_are_shuffled_with_the_words():
     assert invariants.equivariance(layer, SELF.with_mask(keep, keep[:, 0])).ok
 
 
-def test_what_a_query_without_keys_gets_may_depend_on_its_place():
+def test_a_fully_masked_row_may_depend_on_its_position():
     def program(q, k, v, keep):
         empty = ~keep.any(axis=-1)[..., None]
         return np.where(empty, np.arange(5)[:, None], attention(q, k, v, keep)[0])
@@ -123,7 +123,7 @@ def test_what_a_query_without_keys_gets_may_depend_on_its_place():
     assert invariants.equivariance(program, KERNEL.with_mask(allowed[:, None], allowed)).ok
 
 
-def test_a_neighbour_in_the_batch_may_not_matter():
+def test_outputs_do_not_depend_on_other_examples():
     def softmax_over_batch(q, k, v, keep):
         return reference.softmax(reference.attention_scores(q, k), axis=0) @ v
     found = invariants.batch_independence(softmax_over_batch, KERNEL)
@@ -143,7 +143,7 @@ def test_each_example_keeps_its_own_mask():
         assert invariants.batch_independence(attention, shared).ok
 
 
-def test_queries_do_not_compete():
+def test_outputs_do_not_depend_on_other_queries():
     def over_queries(q, k, v, keep):
         return reference.softmax(reference.attention_scores(q, k), axis=-2) @ v
     found = invariants.query_independence(over_queries, KERNEL)

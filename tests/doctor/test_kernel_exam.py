@@ -86,7 +86,7 @@ def test_no_weights_are_seen_of_a_program_that_refuses():
     assert kernel_cases.weights_of(Subject(program, "numpy"), args) is None
 
 
-def test_the_first_complaint_is_told():
+def test_the_first_problem_is_returned():
     def program(q, k, v, keep):
         raise ValueError(f"{q.shape[2]} queries")
     subject, _, problem = _exam.choose(program, kernel_level.levels(Options()))

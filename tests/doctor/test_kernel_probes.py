@@ -40,7 +40,7 @@ def test_the_reference_is_for_the_rule():
     assert not kernel_probes.equals_reference(attention, CAUSAL).ok
 
 
-def test_an_empty_row_is_no_matter_of_the_reference_or_of_sums():
+def test_a_fully_masked_row_does_not_count_for_the_reference_or_the_sums():
     allowed = PADDED.allowed & (np.arange(5) != 1)[:, None]
     case = PADDED.with_mask(allowed[:, None], allowed)
     for probe in PROBES[:3]:
@@ -133,7 +133,7 @@ def test_the_worst_ratio_is_seen():
     assert kernel_probes.variance(program(1.0), GROUPED).measured == pytest.approx(64)
 
 
-def test_spread_asks_causal_programs_for_what_they_may_hear():
+def test_spread_uses_the_allowed_scores_of_causal_programs():
     for d in (4, 16):
         assert kernel_probes.spread(causal_attention, CAUSAL, d) == pytest.approx(1)
         assert kernel_probes.spread(attention, KERNEL, d) == pytest.approx(1)
@@ -179,7 +179,7 @@ def test_a_healthy_cache_passes_in_chunks():
 
 
 @pytest.mark.parametrize("options", [{"align": "top_left"}, {"append": False}], ids=str)
-def test_a_cache_in_the_wrong_place_is_found(options):
+def test_a_faulty_cache_is_found(options):
     found = kernel_probes.cache(decoder(**options), SQUARE)
     assert found.ok is False
     assert found.sentence.startswith("In chunks of 1, it gives ")

@@ -42,9 +42,9 @@ def test_the_reference_has_the_same_weights_and_mask():
     assert not layer_probes.equals_reference(layer, LAYER, WEIGHTS, 2).ok
 
 
-# --- equal words
+# --- equal tokens
 
-def test_softmax_over_queries_answers_equal_words_differently():
+def test_softmax_over_queries_gives_equal_tokens_different_outputs():
     def program(x, memory, keep):
         q, k, v = reference.project(x, memory, WEIGHTS, 3)
         weights = reference.softmax(reference.attention_scores(q, k), axis=-2)
@@ -72,7 +72,7 @@ def test_a_query_that_joins_its_answer_is_seen():
         lambda x, memory, keep: layer(x, memory, keep) + np.arange(7)[:, None], SELF).ok
 
 
-def test_equal_words_of_each_example_are_the_first_of_its_own():
+def test_equal_tokens_are_the_first_of_the_first_example():
     def program(x, memory, keep):
         assert np.array_equal(memory, np.broadcast_to(LAYER.sources[0][:1, :1], memory.shape))
         assert np.array_equal(x, LAYER.queries)
@@ -91,7 +91,7 @@ def test_another_path_for_the_weights_is_found():
     assert layer_probes.weights_on_off(layer, asking, LAYER).ok
 
 
-def test_empty_rows_are_another_matter():
+def test_fully_masked_rows_do_not_count():
     allowed = PADDED.allowed & (np.arange(5) != 1)[:, None]
     case = PADDED.with_mask(allowed[:, None], allowed)
 
@@ -136,7 +136,7 @@ def test_a_weight_that_is_not_used_is_named(name):
     assert found.sentence.startswith(f"Part of {name} is not used as it should be")
 
 
-def test_the_bias_of_k_cannot_be_heard():
+def test_the_bias_of_k_changes_no_output():
     assert layer_probes.weights_used(without("b_k"), LAYER, WEIGHTS, 3).ok
     found = layer_probes.weights_used(
         lambda x, memory, weights, *rest: of_weights(x, memory, weights, *rest) + weights["b_k"],
@@ -161,7 +161,7 @@ def test_input_split_before_the_projection_uses_the_diagonal():
     assert (found.ok, found.measured, found.where) == (False, 18, "W_q, W_k, W_v")
 
 
-def test_a_change_is_heard_through_a_norm():
+def test_a_change_is_found_behind_a_norm():
     def program(x, memory, weights, n_heads, keep):
         x, memory = map(norms.layer_norm, (x, memory))
         return norms.layer_norm(of_weights(x, memory, weights, n_heads, keep))

@@ -148,7 +148,7 @@ def test_a_packing_that_was_only_guessed_is_a_note():
     assert report.notes[1] == (
         "If the roles are as guessed, it has this fault: interleaved packing (q, k, v: (n, h, d) "
         "is read as (h, n, d)). If it stores them in another way on purpose, nothing is wrong.")
-    assert len(report.notes) == 2  # what it gives is exact, and what an empty row gets is zeros
+    assert len(report.notes) == 2  # what it gives is exact, and a fully masked row gets zeros
     report = doctor.examine(ByHead, "layer", self_attention=True, packed="inside",
                             roles={"o": "outside"})
     assert (report.verdict, report.names) == ("sick", [("interleaved packing",)])
@@ -349,7 +349,7 @@ def keras_mha(*args, **options):
 def test_torchs_layer_is_healthy_whatever_its_heads_and_layout(first, heads, self_attention):
     module = mha(12, heads, batch_first=first, dropout=0.1).train()
     report = doctor.examine(module, "layer", self_attention=self_attention)
-    fast = heads == 2 and first and self_attention  # its fast path gives NaN to an empty row
+    fast = heads == 2 and first and self_attention  # its fast path gives NaN to a fully masked row
     assert (report.program, report.verdict) == ("MultiheadAttention", "note" if fast else "healthy")
     assert report.notes == ["A fully masked row gets NaN."] * fast
     assert module.training
@@ -875,7 +875,7 @@ def test_heads_as_many_as_they_are_wide_are_written_whole():
         assert np.allclose(np.ravel(bias), held[f"b_{letter}"])
 
 
-def test_a_convolution_of_one_place_holds_a_kernel():
+def test_a_convolution_of_size_one_holds_a_weight_matrix():
     module = torch.nn.Module()
     module.q, module.k = torch.nn.Conv1d(12, 12, 1), torch.nn.Conv2d(12, 12, 1)
     module.v, module.o = torch.nn.Conv1d(12, 12, 3, groups=3), torch.nn.Linear(12, 12)

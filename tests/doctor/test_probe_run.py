@@ -212,7 +212,7 @@ def test_one_example_is_short_and_one_is_shorter():
     assert lengths == {(5, 2), (2, 5), (5, 3), (3, 5)}
 
 
-def test_where_any_mask_is_taken_a_word_stands_behind_the_padding():
+def test_where_any_mask_is_taken_a_token_follows_the_padding():
     def keep(promise):
         return probe_run.kinds(kernel_case(), True, "top_left", promise, 0)["padded"].keep
     assert sorted(keep("any")[:, 0, 0].tolist()) == [

@@ -81,14 +81,14 @@ def test_no_scale_is_read_off_weights_of_another_kind():
     assert fit.scales(np.maximum(PRODUCTS, 0), PRODUCTS, np.True_) == {}
 
 
-def test_the_scale_can_be_read_where_nothing_is_hidden():
+def test_the_scale_is_estimated_without_a_mask():
     soft = weights(KEEP, masking=Masking("fill", value=-1.0))
     assert fit.scales(soft, PRODUCTS, np.True_) == {}
     assert fit.scales(soft, PRODUCTS, KEEP)[KEYS,] == pytest.approx(0.5, abs=1e-12)
 
 
 @pytest.mark.parametrize("how", ["fill", "add"])
-def test_a_sentinel_is_read_off_the_weights(how):
+def test_a_mask_value_is_estimated_from_the_weights(how):
     soft = weights(KEEP, masking=Masking(how, value=-7.0))
     found = fit.mask_value(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5)
     assert (found.how, found.value) == (how, pytest.approx(-7, abs=1e-10))
@@ -96,7 +96,7 @@ def test_a_sentinel_is_read_off_the_weights(how):
 
 @pytest.mark.parametrize("how", ["fill", "add"])
 @pytest.mark.parametrize("value", [-98.0, -100.0])
-def test_a_sentinel_is_guessed_where_float32_has_all_but_lost_the_weights(how, value):
+def test_a_mask_value_is_rounded_where_float32_has_lost_the_digits_of_the_weights(how, value):
     soft = weights(KEEP, masking=Masking(how, value=value)).astype("float32").astype("float64")
     assert 0 < soft[~KEEP].max() < 1e-37
     assert fit.mask_value(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) == (how, value)
@@ -104,7 +104,7 @@ def test_a_sentinel_is_guessed_where_float32_has_all_but_lost_the_weights(how, v
                             0.5) is None
 
 
-def test_what_is_hidden_altogether_has_no_sentinel():
+def test_weights_of_zero_have_no_mask_value():
     assert fit.mask_value(weights(KEEP), PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None
     half = weights(KEEP, masking=Masking("fill", value=-7.0)) * (KEEP | (PRODUCTS > 0))
     assert fit.mask_value(half, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None

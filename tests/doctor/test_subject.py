@@ -63,7 +63,7 @@ def test_keras_counts_as_tensorflow():
     (lambda x: (x, x, x), "returns a tuple of length 3; expected an array"),
     (lambda x: (None, x), "returns a NoneType; expected an array"),
     (lambda x: 3.0, "returns a float; expected an array")])
-def test_what_is_no_answer_is_told_in_words(program, words):
+def test_what_is_no_answer_becomes_an_error_in_words(program, words):
     answer = Subject(program, "numpy")(X)
     if "NoneType" in words:
         words = "returns None; expected an array"

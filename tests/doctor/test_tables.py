@@ -33,7 +33,7 @@ def test_the_table_is_printed_and_the_probes_see_all_but_what_was_named(rows, ca
     assert rows["packed order"].missed == 2 < rows["packed order"].programs
 
 
-def test_inside_a_layer_only_the_scale_is_hidden_as_well():
+def test_inside_a_layer_no_probe_catches_a_wrong_scale():
     inside = tables.rows(probe_run.probe_layer, tables.layers("kernel"))
     assert {"no causal mask", "causal off by one"} < {row.fault for row in inside}
     assert {row.fault for row in inside if row.missed} == SCALES

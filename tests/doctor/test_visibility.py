@@ -1,4 +1,4 @@
-"""A probe for who hears whom passes what is healthy, and names the pair that is not."""
+"""A probe for dependence passes what is healthy, and names the pair that is not."""
 
 import numpy as np
 import pytest
@@ -42,38 +42,38 @@ def test_what_is_healthy_passes(probe, number):
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_an_example_may_have_no_words(number):
+def test_an_example_may_be_fully_masked(number):
     assert visibility.fully_masked_row(*HEALTHY[number]).ok
 
 
-# --- who hears whom
+# --- which outputs depend on which tokens
 
-def test_heard_is_who_may_hear():
+def test_outputs_depend_on_the_tokens_that_the_mask_allows():
     case = causal(KERNEL, "top_left")
     found = visibility.depends(attention, case)
     assert np.array_equal(found, np.broadcast_to(masks.causal(5, 7, "top_left"), (2, 3, 5, 7)))
     assert np.array_equal(visibility.depends(layer, LAYER), np.ones((2, 5, 7), bool))
 
 
-def test_one_feature_is_enough_to_hear():
+def test_one_dimension_is_enough_for_a_dependence():
     def program(x, memory, keep):
         return np.pad(layer(x, memory, keep)[..., :1], [(0, 0), (0, 0), (0, 5)])
     assert visibility.depends(program, LAYER).all()
 
 
-def test_heard_may_be_told_what_is_rounding():
+def test_differences_up_to_the_threshold_are_no_dependence():
     assert visibility.depends(attention, KERNEL).all()
     assert not visibility.depends(attention, KERNEL, 10).any()
 
 
-def test_a_key_that_only_counts_and_a_value_that_only_counts_are_heard():
+def test_a_dependence_on_the_key_or_on_the_value_alone_is_found():
     def value_of_key_zero(q, k, v, keep):
         return attention(q, k, np.broadcast_to(v[..., :1, :], v.shape), keep)[0] + k.sum()
     assert visibility.depends(value_of_key_zero, KERNEL).all()
     assert visibility.depends(uniform, KERNEL).all()
 
 
-def test_words_hear_themselves_in_self_attention():
+def test_pairs_leave_out_the_diagonal_in_self_attention():
     found = np.ones((2, 7, 7), bool)
     assert np.array_equal(visibility.pairs(found, SELF)[1], ~np.eye(7, dtype=bool))
     assert visibility.pairs(found, SELF._replace(sources=(1,))).all()
@@ -98,7 +98,7 @@ def test_normalising_over_time_reads_the_future():
     assert (found.ok, found.measured) == (False, 2 * 21)
 
 
-def test_the_first_deaf_head_is_named():
+def test_the_first_head_without_a_dependence_is_named():
     def program(q, k, v, keep):
         keep = np.ones((2, 3, 5, 7), bool)
         keep[1, 0, 3, 4] = keep[1, 2, 1, 2] = False
@@ -109,7 +109,7 @@ def test_the_first_deaf_head_is_named():
                      "(pairs like this: 2).")
 
 
-def test_what_may_not_be_heard_need_not_be():
+def test_masked_tokens_need_no_dependence():
     assert visibility.dependence(attention, PADDED).ok
     assert visibility.causality(uniform, KERNEL).ok
 
@@ -135,7 +135,7 @@ def test_a_leak_of_one_part_in_a_hundred_million_is_seen():
     assert visibility.padding(program, PADDED).ok is False
 
 
-def test_keys_alone_are_rubbish_enough():
+def test_noise_in_the_keys_is_enough():
     def program(q, k, v, keep):
         return attention(q, k, v, keep)[0] * (1 + 0.1 * np.tanh(k.sum(axis=-2, keepdims=True)))[
             ..., :1]
@@ -150,7 +150,7 @@ def test_a_small_constant_is_no_mask_beside_large_scores(constant):
     assert visibility.padding(program, PADDED).ok is False
 
 
-def test_a_layer_is_asked_loudly_too():
+def test_a_layer_gets_large_scores_too():
     def program(x, memory, keep):
         q, k, v = reference.project(x, memory, WEIGHTS, 3)
         scores = np.where(keep, reference.attention_scores(q, k), -40.0)
@@ -159,7 +159,7 @@ def test_a_layer_is_asked_loudly_too():
     assert visibility.padding(program, tame).ok is False
 
 
-def test_voices_differ_in_their_scores_alone():
+def test_scaled_cases_differ_in_their_scores_alone():
     (plain, size), (large, _), (low, _) = visibility.scaled_cases(PADDED)
     assert plain is PADDED
     assert size == 1e6
@@ -173,11 +173,11 @@ def test_voices_differ_in_their_scores_alone():
         assert np.array_equal(large.queries, 30 * case.queries)
 
 
-def test_padded_words_may_ask_what_they_like():
+def test_outputs_of_padding_do_not_count():
     assert visibility.padding(lambda x, memory, keep: x, PADDED_SELF).ok
 
 
-def test_rubbish_stands_only_where_nobody_looks():
+def test_noise_is_only_in_masked_tokens():
     hidden = np.arange(7) >= np.array([7, 3])[:, None]
     k, v = visibility.with_noise(KERNEL.sources, hidden, 1e6)
     for new, old in zip((k, v), KERNEL.sources, strict=True):
@@ -201,9 +201,9 @@ def test_a_mask_that_is_added_passes_if_it_is_large_enough(mask):
         assert visibility.padding(program, padded(layer_case(seed), LENGTHS)).ok
 
 
-# --- nothing to hear
+# --- fully masked rows
 
-def test_nan_for_nothing_is_told():
+def test_nan_in_a_fully_masked_row_is_found():
     def plain(q, k, v, keep):
         scores = reference.attention_scores(q, k, keep)
         exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -213,7 +213,7 @@ def test_nan_for_nothing_is_told():
     assert found.sentence == "A fully masked row gets NaN or infinity."
 
 
-def test_an_empty_example_that_spoils_another_is_told():
+def test_a_fully_masked_example_that_changes_another_is_found():
     def program(q, k, v, keep):
         context, _ = attention(q, k, v, keep)
         return context + (~keep.any(axis=-1)).sum()

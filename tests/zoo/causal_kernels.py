@@ -31,9 +31,9 @@ def newest_queries(q, k, v, keep):
 
 @specimen("kernel", fault="causal off by one", causal=True, fully_masked="average",
           note="one key too many: triu(diagonal=2) leaves the next position open",
-          healed=("diagonal=2", "diagonal=1"))
+          fixed=("diagonal=2", "diagonal=1"))
 def second_diagonal(q, k, v, keep):
-    """Start the forbidden triangle above the diagonal."""
+    """Start the masked triangle above the diagonal."""
     scores = torch.einsum("bhid,bhjd->bhij", q, k) / q.shape[-1] ** 0.5
     future = torch.triu(torch.ones(q.size(2), k.size(2), dtype=torch.bool), diagonal=2)
     scores = scores.masked_fill(future, -1e9)
@@ -44,7 +44,7 @@ def second_diagonal(q, k, v, keep):
 
 @specimen("kernel", fault="causal off by one", framework="numpy", causal=True,
           note="one key too few: a query does not see its own position, the first sees nothing",
-          healed=("j < i", "j <= i"))
+          fixed=("j < i", "j <= i"))
 def strictly_before(q, k, v, keep):
     """Attend to the past."""
     i, j = np.indices((q.shape[2], k.shape[2]))
@@ -57,7 +57,7 @@ def strictly_before(q, k, v, keep):
 @specimen("kernel", fault="causal mask inverted", causal=True,
           source="https://github.com/rasbt/LLMs-from-scratch/issues/1061",
           note="SDPA wants True where a query may attend: this passes the future",
-          healed=("diagonal=1)", "diagonal=1).logical_not()"))
+          fixed=("diagonal=1)", "diagonal=1).logical_not()"))
 def mask_of_the_other_api(q, k, v, keep):
     """Pass the mask that was made for nn.MultiheadAttention to the fused kernel."""
     causal = torch.triu(torch.ones(q.size(2), k.size(2), dtype=torch.bool), diagonal=1)
@@ -67,7 +67,7 @@ def mask_of_the_other_api(q, k, v, keep):
 
 @specimen("kernel", fault="no causal mask", causal=True,
           source="https://github.com/shiyu-coder/Kronos/issues/199",
-          note="in eval the triangle is not applied", healed=("training=False", "training=True"))
+          note="in eval the triangle is not applied", fixed=("training=False", "training=True"))
 def causal_while_training(q, k, v, keep, training=False):
     """Hide the future where it could be copied: in training."""
     mask = torch.ones(q.size(2), k.size(2), dtype=torch.bool)
@@ -81,7 +81,7 @@ def causal_while_training(q, k, v, keep, training=False):
 @specimen("kernel", fault="other causal alignment", causal=True, align="bottom_right",
           source="https://github.com/pytorch/pytorch/issues/103082",
           note="tril hangs from the top left; the queries are the last positions",
-          healed=("tril()", "tril(k.size(-2) - q.size(-2))"))
+          fixed=("tril()", "tril(k.size(-2) - q.size(-2))"))
 def triangle_of_any_shape(q, k, v, keep):
     """Hide the future of the newest positions."""
     mask = q.new_ones(q.size(-2), k.size(-2)).tril().bool()
@@ -92,7 +92,7 @@ def triangle_of_any_shape(q, k, v, keep):
 
 @specimen("kernel", fault="window", causal=True, fully_masked="average",
           note="sees its own position and the two before it",
-          healed=("& (i - j < 3)", ""))
+          fixed=("& (i - j < 3)", ""))
 def recent_past(q, k, v, keep):
     """Attend to the past; what is long gone does not matter."""
     i, j = torch.arange(q.size(2))[:, None], torch.arange(k.size(2))
@@ -105,9 +105,9 @@ def recent_past(q, k, v, keep):
 
 @specimen("kernel", fault="q and k swapped", square=True, fully_masked="nan",
           note="k qᵀ: each row of the scores belongs to a key",
-          healed=("torch.matmul(k, q.transpose(-2, -1))", "torch.matmul(q, k.transpose(-2, -1))"))
+          fixed=("torch.matmul(k, q.transpose(-2, -1))", "torch.matmul(q, k.transpose(-2, -1))"))
 def keys_ask(q, k, v, keep):
-    """Compare every word with every other; the product is the same from both sides."""
+    """Compare every token with every other; the product is the same from both sides."""
     energy = torch.matmul(k, q.transpose(-2, -1)) / q.size(-1) ** 0.5
     if keep is not None:
         energy = energy.masked_fill(~keep, float("-inf"))
@@ -115,11 +115,11 @@ def keys_ask(q, k, v, keep):
     return torch.matmul(attention, v), attention
 
 
-@specimen("kernel", fault="mask value too high", framework="numpy", causal=True, fully_masked="average",
-          note="scores times 0 are 0, a finite score like any other",
-          healed=("scores * allowed", "np.where(allowed, scores, -1e9)"))
+@specimen("kernel", fault="mask value too high", framework="numpy", causal=True,
+          fully_masked="average", note="scores times 0 are 0, a finite score like any other",
+          fixed=("scores * allowed", "np.where(allowed, scores, -1e9)"))
 def scores_times_mask(q, k, v, keep):
-    """Multiply what may not be seen by zero."""
+    """Multiply masked scores by zero."""
     allowed = np.tri(q.shape[2], k.shape[2], dtype=bool)
     if keep is not None:
         allowed = allowed & keep

@@ -44,7 +44,7 @@ class CrossAttention(nn.Module):
           note="to_v(x): with as many keys as queries the shapes agree",
           roles={"q": "to_q", "k": "to_k", "v": "to_v", "o": "to_out"},
           call=lambda module, x, memory, keep: module(x, memory, keep),
-          healed=("self.to_v(x)", "self.to_v(context)"))
+          fixed=("self.to_v(x)", "self.to_v(context)"))
 class ValuesFromX(nn.Module):
     """Three projections, one of them of the context."""
 
@@ -77,7 +77,7 @@ def heads(x, weights, name, n_heads):
 
 @specimen("layer", "the features of the heads are merged as (d h)", listed=False,
           note="the merge puts the features outside and the heads inside, the split did not",
-          healed=("b n (d h)", "b n (h d)"))
+          fixed=("b n (d h)", "b n (h d)"))
 def features_before_heads(x, memory, weights, n_heads, keep):
     """Rearrange there, rearrange back."""
     q = heads(x, weights, "q", n_heads)
@@ -94,7 +94,7 @@ def packed(x, weights):
 
 @specimen("layer", "packed as (qkv h d), read as (h d qkv)", listed=False, self_attention=True,
           note="the three sides are taken to alternate from feature to feature",
-          healed=("(h d qkv)", "(qkv h d)"))
+          fixed=("(h d qkv)", "(qkv h d)"))
 def sides_innermost(x, memory, weights, n_heads, keep):
     """One rearrange from the packed projection to q, k, v."""
     q, k, v = rearrange(packed(x, weights), "b n (h d qkv) -> qkv b h n d", h=n_heads, qkv=3)
@@ -105,7 +105,7 @@ def sides_innermost(x, memory, weights, n_heads, keep):
 @specimen("layer", "interleaved packing", self_attention=True,
           source="https://github.com/lablup/mlxcel/pull/928",
           note="the checkpoint is packed head by head, (h qkv d), and read in three blocks",
-          healed=("(qkv h d) -> qkv", "(h qkv d) -> qkv"))
+          fixed=("(qkv h d) -> qkv", "(h qkv d) -> qkv"))
 def checkpoint_packed_by_head(x, memory, weights, n_heads, keep):
     """Pack the weights as GPT-NeoX's checkpoints are, then run the usual three blocks."""
     W = rearrange([weights[f"W_{n}"] for n in "qkv"], "qkv e (h d) -> e (h qkv d)", h=n_heads)

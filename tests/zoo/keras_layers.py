@@ -46,7 +46,7 @@ class TutorialAttention(keras.layers.Layer):
           note="the Dense layer of the output has an activation",
           call=lambda layer, x, memory, keep: layer(
               x, memory, None if keep is None else ~keep),
-          healed=('activation="gelu"', "activation=None"))
+          fixed=('activation="gelu"', "activation=None"))
 class ActivatedAttention(keras.layers.Layer):
     """Every Dense layer of this model has an activation."""
 
@@ -116,7 +116,7 @@ specimen("layer", **FOLDED)(FoldedAttention)
 
 @specimen("layer", "other example's mask", **FOLDED,
           note="rows are (b, h), and tile counts through the lengths as if they were (h, b)",
-          healed=("tf.tile(valid_lens, (self.num_heads,))",
+          fixed=("tf.tile(valid_lens, (self.num_heads,))",
                   "tf.repeat(valid_lens, self.num_heads)"))
 class TiledLengths(FoldedAttention):
     """Repeat the lengths, once for each head."""

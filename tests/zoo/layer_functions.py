@@ -102,7 +102,7 @@ def gpt2_block(x, memory, weights, n_heads, keep):
 
 @specimen("layer", "shared head", framework="numpy", fully_masked="average",
           note="the functions read h when they are called, after the loop: all are the last head",
-          healed=("lambda:", "lambda h=h:"))
+          fixed=("lambda:", "lambda h=h:"))
 def list_of_functions(x, memory, weights, n_heads, keep):
     """Make one small function for each head, then call them all."""
     q, k, v = (split(linear(side, weights, name), n_heads)
@@ -117,7 +117,7 @@ def list_of_functions(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "missing bias", note="b_q, b_k and b_v are never added",
-          healed=('(side @ weights[f"W_{name}"], n_heads)',
+          fixed=('(side @ weights[f"W_{name}"], n_heads)',
                   '(linear(side, weights, name), n_heads)'))
 def projections_without_bias(x, memory, weights, n_heads, keep):
     """Project with matrices only, as most models do today."""
@@ -129,7 +129,7 @@ def projections_without_bias(x, memory, weights, n_heads, keep):
 
 @specimen("layer", "padding leak", fully_masked="average",
           note="the rows of scores are (h, b), and only the first b of them, head 0, are masked",
-          healed=("scores[:batch] = scores[:batch].masked_fill(~keep, -1e9)",
+          fixed=("scores[:batch] = scores[:batch].masked_fill(~keep, -1e9)",
                   "scores = scores.masked_fill(~keep.repeat(n_heads, 1, 1), -1e9)"),
           masks="heads alike")
 def folded_heads_first(x, memory, weights, n_heads, keep):

@@ -87,7 +87,7 @@ def course_einsum(d_model, n_heads):
           note="residual and LayerNorm of the block are inside the layer, and on by default",
           call=lambda module, x, memory, keep: module(
               x, memory, memory, None if keep is None else ~of_all_heads(keep))[0],
-          healed=course_einsum)
+          fixed=course_einsum)
 def course_einsum_with_its_defaults(d_model, n_heads):
     """The same module as its source has it: the layer is half a transformer block."""
     d = d_model // n_heads

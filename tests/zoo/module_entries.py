@@ -52,7 +52,7 @@ class VisionNorm(Base):
 
 @specimen("layer", "dropout in eval", module=True, self_attention=True, roles=LINEAR, call=of_x,
           fully_masked="nan", note="the function is imported by name, and is not told of eval()",
-          healed=(", 0.2)", ", 0.2, self.training)"))
+          fixed=(", 0.2)", ", 0.2, self.training)"))
 class DropoutByName(Base):
     """Drop some of the weights by a function."""
 
@@ -62,7 +62,7 @@ class DropoutByName(Base):
 
 @specimen("layer", "dropout in eval", module=True, self_attention=True, roles=LINEAR, call=of_x,
           fully_masked="nan", note="torch.dropout is told that it is training, always",
-          healed=("0.1, True", "0.1, self.training"))
+          fixed=("0.1, True", "0.1, self.training"))
 class DropoutOfTorch(Base):
     """Drop some of the weights by torch.dropout, which wants to be told."""
 
@@ -80,7 +80,7 @@ class NormFirst(Base):
 
 @specimen("layer", "constant scale", module=True, self_attention=True, roles=LINEAR, call=of_x,
           fully_masked="nan", pre_norm=True, note="√64, whatever the width of a head",
-          healed=("/ 8.0", "/ math.sqrt(q.size(-1))"))
+          fixed=("/ 8.0", "/ math.sqrt(q.size(-1))"))
 class NormedEighth(NormFirst):
     """The scale of a model whose heads have 64 features."""
 
@@ -93,7 +93,7 @@ class NormedEighth(NormFirst):
 
 @specimen("layer", "mask value too high", module=True, self_attention=True, roles=LINEAR, call=of_x,
           fully_masked="average", pre_norm=True, note="1e-9 where -1e9 was meant",
-          healed=("keep, 1e-9", "keep, -1e9"))
+          fixed=("keep, 1e-9", "keep, -1e9"))
 class NormedSmall(NormFirst):
     """A slip of the pen in what is filled in."""
 
@@ -140,7 +140,7 @@ class KerasNorm(Dense):
 @specimen("layer", "dropout in eval", framework="tensorflow", module=True, self_attention=True,
           roles=LINEAR, call=of_x, fully_masked="unmasked",
           note="training=True is written into the call",
-          healed=("training=True", "training=False"))
+          fixed=("training=True", "training=False"))
 class KerasDropout(Dense):
     """Drop some of the weights by a layer of Keras."""
 

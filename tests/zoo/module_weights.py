@@ -173,7 +173,7 @@ class SingleHead(nn.Module):
 @specimen("layer", "missing W_o", module=True, roles=None, reads=read_heads, causal=True,
           self_attention=True, masks="none", call=lambda module, x, memory, keep: module(x),
           note="torch.cat is the last line",
-          healed=(("self.heads = ", "self.proj = nn.Linear(width, width); self.heads = "),
+          fixed=(("self.heads = ", "self.proj = nn.Linear(width, width); self.heads = "),
                   ("return torch.cat([head(x) for head in self.heads], dim=-1)",
                    "return self.proj(torch.cat([head(x) for head in self.heads], dim=-1))")))
 class HeadsAlone(nn.Module):
@@ -200,8 +200,8 @@ def read_squares(module):
 @specimen("layer", "input split before projection", module=True, roles=None, reads=read_squares,
           fully_masked="average",
           source="https://github.com/aladdinpersson/Machine-Learning-Collection/issues/3",
-          note="the words are cut first, and one small square serves all heads",
-          healed=(("small = width // n_heads", "small = width"),
+          note="the tokens are split first, and one small square serves all heads",
+          fixed=(("small = width // n_heads", "small = width"),
                   ("part(cut(side, self.n_heads))", "cut(part(side), self.n_heads)")),
           call=lambda module, x, memory, keep: module(x, memory, four_axes(keep)))
 class SmallSquares(nn.Module):

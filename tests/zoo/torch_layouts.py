@@ -64,7 +64,7 @@ def heads_in_front(q, k, v, keep):
 
 @specimen("kernel", fault="softmax over queries", fully_masked="average",
           source="https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",
-          note="in (b, i, j, h) axis 1 is the queries", healed=("dim=1", "dim=2"))
+          note="in (b, i, j, h) axis 1 is the queries", fixed=("dim=1", "dim=2"))
 def pixels_attend(q, k, v, keep):
     """Attend with the heads last, as image models do."""
     q, k, v = (x.permute(0, 2, 1, 3) for x in (q, k, v))
@@ -77,7 +77,7 @@ def pixels_attend(q, k, v, keep):
 
 
 @specimen("kernel", fault="softmax over batch", fully_masked="average",
-          note="in (i, j, b, h) axis 2 is the examples", healed=("dim=2", "dim=1"))
+          note="in (i, j, b, h) axis 2 is the examples", fixed=("dim=2", "dim=1"))
 def third_axis(q, k, v, keep):
     """Normalise over the third axis, which was the right one before the axes were moved."""
     q, k, v = (rearrange(x, "b h n d -> n b h d") for x in (q, k, v))
@@ -91,7 +91,7 @@ def third_axis(q, k, v, keep):
 
 @specimen("kernel", fault="softmax over examples and heads together", listed=False,
           note="axis 0 of folded heads is (b * h)", fully_masked="unmasked",
-          healed=("dim=0", "dim=2"))
+          fixed=("dim=0", "dim=2"))
 def first_axis_of_three(q, k, v, keep):
     """Write out the axis that softmax once took by itself for three axes."""
     b, h, i, d = q.shape

@@ -83,7 +83,7 @@ class PackedByHead(nn.Module):
           packed="qkv", roles={"o": "proj"},
           note="the rows of qkv.weight are [q | k | v], and they are unpacked as k, q, v; in "
                "self-attention the same as q and k swapped",
-          healed=("k, q, v = self", "q, k, v = self"),
+          fixed=("k, q, v = self", "q, k, v = self"),
           call=lambda module, x, memory, keep: module(x, keep))
 class KeysFirst(nn.Module):
     """One projection, three chunks."""

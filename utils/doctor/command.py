@@ -98,8 +98,8 @@ def report_on(target, options, seconds):
         return Report(name or target, level, "could not examine", problem)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "report.json")
-        told = json.dumps({"file": str(Path(file).resolve()), "name": name, "options": options})
-        problem = run([sys.executable, "-P", "-c", START, str(setup.COURSE), told,
+        request = json.dumps({"file": str(Path(file).resolve()), "name": name, "options": options})
+        problem = run([sys.executable, "-P", "-c", START, str(setup.COURSE), request,
                        str(out)], seconds)
         if not problem and out.exists():
             return Report(**json.loads(out.read_text("utf-8")))

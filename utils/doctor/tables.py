@@ -55,10 +55,10 @@ class Row(NamedTuple):
 
 def kernels():
     """Yield (fault, program, options of ``probe_kernel``) for all faults of a kernel."""
-    for form, options, told in KERNELS:
+    for form, options, probe_options in KERNELS:
         for switch in kernel_switches.switches(form, options):
             settings = options.settings() | switch.settings
-            yield switch.fault, partial(faulty.kernel.attention, **settings), told
+            yield switch.fault, partial(faulty.kernel.attention, **settings), probe_options
     for fault, settings in CONSTANTS:
         yield fault, partial(faulty.kernel.attention, **settings), {}
     yield "dropout in eval", _dropping(np.random.default_rng(0)), {}
@@ -77,13 +77,13 @@ def layers(level="layer"):
     With ``level="kernel"``, for the faults of the kernel inside, which may be causal, too.
     """
     weights = sizes.weights(d_in=sizes.D_MODEL, d_out=sizes.D_MODEL)
-    for alone, options, told in LAYERS if level == "layer" else (*LAYERS, CAUSAL):
+    for alone, options, probe_options in LAYERS if level == "layer" else (*LAYERS, CAUSAL):
         form = layer_cases.Form(equal_widths=True, self_attention=alone, square=options.causal)
         for switch in (*layer_switches.switches(form, options), OVER_TIME):
             if FAULTS[switch.fault].level == level:
                 settings = options.settings() | switch.settings
                 yield (switch.fault, partial(faulty.layer.layer, **settings),
-                       told | {"weights": weights})
+                       probe_options | {"weights": weights})
 
 
 def decoders():
@@ -107,8 +107,8 @@ def _step(settings, q, k, v, cache):
 def rows(ask, programs):
     """Return the Rows of ``programs``, (fault, program, options), probed by ``ask``."""
     found = {}
-    for fault, program, told in programs:
-        found.setdefault(fault, []).append(ask(program, **told))
+    for fault, program, probe_options in programs:
+        found.setdefault(fault, []).append(ask(program, **probe_options))
     return [_row(fault, runs) for fault, runs in found.items()]
 
 

@@ -7,7 +7,7 @@ from utils import checks, masks
 
 @torch.no_grad()
 def leaks(program, x, keep=None):
-    """Return the pairs [i, j] where out[:, i] depends on x[:, j] although ``keep`` masks the pair.
+    """Return the pairs [i, j] where out[:, i] depends on a masked x[:, j].
 
     ``program`` maps a PyTorch tensor x (b, i, d_in) to (b, i, d_out). Each position in turn is
     filled with normal noise. Every change of an output counts, however small, and so does NaN.
