@@ -75,16 +75,16 @@ def specimen(level, fault=None, *, listed=None, framework="torch", source=None, 
     float64 only, as float32 gives the average).
 
     Options of a layer: ``causal``, ``square`` and ``fully_masked`` as above;
-    ``self_attention=True`` (memory is x); ``masks``: "any" (default), "heads alike", "padding" (keep is (b, 1, 1, j)) or
-    "none" (keep is None); ``equal_widths=True`` (d_in, d_model and d_out are one);
-    ``pre_norm=True`` (LayerNorm, eps 1e-5 or ``epsilon``, without gain or bias, comes first);
-    ``tolerance``, where its own rounding is coarser than float64's. ``module=True``:
+    ``self_attention=True`` (memory is x); ``masks``: "any" (default), "heads alike", "padding"
+    (keep is (b, 1, 1, j)) or "none" (keep is None); ``equal_widths=True`` (d_in, d_model and d_out
+    are equal); ``pre_norm=True`` (LayerNorm, eps 1e-5 or ``epsilon``, without gain or bias, comes
+    first); ``tolerance``, if its own rounding is coarser than float64's. ``module=True``:
     ``program(d_model, n_heads)`` builds a module, ``call(module, x, memory, keep)`` adapts to its
-    signature, ``roles`` names the submodules for q, k, v, o (None: nobody says), ``packed`` the
-    one, or the parameter, that holds [q | k | v]; ``reads(module)`` returns its weight set, for the
-    tests only.
+    signature, ``roles`` names the submodules for q, k, v, o (None: they are guessed), ``packed``
+    the one, or the parameter, that holds [q | k | v]; ``reads(module)`` returns its weight set, for
+    the tests only.
 
-    Raises ValueError for a level, framework or fault that there is not.
+    Raises ValueError for an unknown level, framework or fault.
     """
     if level not in VOCABULARY or framework not in FRAMEWORKS:
         raise ValueError(f"no such level or framework: {level!r}, {framework!r}")

@@ -97,21 +97,25 @@ def options(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m utils.doctor.homework", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    out, back, name = (commands.add_parser(word) for word in ("hand-out", "grade", "reveal"))
-    out.add_argument("--phrase", required=True, help="a phrase that only the teacher knows")
-    out.add_argument("--students", required=True, type=Path, help="a file, one name a line")
-    out.add_argument("--to", required=True, type=Path, help="the folder for the files")
-    back.add_argument("where", type=Path, help="a file, or a folder with *.py")
-    back.add_argument("--phrase", help="without it, for practice, diagnoses are not graded")
-    back.add_argument("--seconds", type=float, default=score.SECONDS,
-                      help="the time limit for each file")
-    style = back.add_mutually_exclusive_group()
+    handing_out = commands.add_parser("hand-out", help="write a file for each student")
+    grading = commands.add_parser("grade", help="grade the files that come back")
+    revealing = commands.add_parser("reveal", help="print the fault of a program")
+    handing_out.add_argument("--phrase", required=True,
+                             help="a phrase that only the teacher knows")
+    handing_out.add_argument("--students", required=True, type=Path,
+                             help="a file with one name in each line")
+    handing_out.add_argument("--to", required=True, type=Path, help="the folder for the files")
+    grading.add_argument("where", type=Path, help="a file, or a folder with *.py")
+    grading.add_argument("--phrase", help="without it, diagnoses are not graded")
+    grading.add_argument("--seconds", type=float, default=score.SECONDS,
+                         help="the time limit for each file")
+    style = grading.add_mutually_exclusive_group()
     style.add_argument("--csv", dest="show", action="store_const", const=grade.as_csv,
                        help="print comma-separated values")
     style.add_argument("--json", dest="show", action="store_const", const=grade.as_json,
                        help="print JSON")
-    name.add_argument("number", type=int, help="the number of a program")
-    for command in (out, name):
+    revealing.add_argument("number", type=int, help="the number of a program")
+    for command in (handing_out, revealing):
         command.add_argument("--level", choices=programs.LEVELS, default="kernel")
     return parser.parse_args(arguments)
 

@@ -77,7 +77,8 @@ def weights_used(layer, case, weights, n_heads):
         changed = weights[name].copy()
         changed[index] = other[name][index]
         gap = np.abs(ask(weights | {name: changed}) - before).max()
-        if (gap > case.tolerance) == (name == "b_k"):
+        changes, must_change = gap > case.tolerance, name != "b_k"
+        if changes != must_change:
             wrong.append(name)
     names = ", ".join(dict.fromkeys(wrong))
     sentence = "Every weight has its effect on the output."
