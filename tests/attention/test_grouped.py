@@ -92,7 +92,7 @@ def test_causal_with_other_keys_than_queries_asks_for_the_corner(n_q):
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_the_doctor_finds_them_healthy(program):
-    assert examine(program, grouped=True, framework="torch", empty_rows="zeros").verdict == (
+    assert examine(program, grouped=True, framework="torch", fully_masked="zeros").verdict == (
         "healthy")
 
 

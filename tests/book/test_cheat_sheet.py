@@ -141,10 +141,10 @@ def test_each_check_catches_all_programs_with_its_faults():
     seen = [(name, probe.strip("`")) for names, _, probe in listed for name in names.split(", ")]
     assert len({name for name, _ in seen}) == len(seen) > 20
     for name, probe in seen:
-        assert rows[name].seen[probe] == 1, (name, probe)
+        assert rows[name].caught[probe] == 1, (name, probe)
     assert rows["transposed weight"].missed == rows["transposed weight"].programs
     assert rows["packed order"].missed > 0
-    assert not any(row.seen["shape"] for row in rows.values())
+    assert not any(row.caught["shape"] for row in rows.values())
 
 
 @pytest.mark.site

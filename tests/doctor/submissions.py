@@ -4,7 +4,7 @@ HEAD = '''
 import numpy as np
 
 STUDENT = "Ada Lovelace"
-PATIENT = 12345678
+PROGRAM = 12345678
 LEVEL = "kernel"
 DIAGNOSIS = ""
 
@@ -102,7 +102,7 @@ import sys
 def probe(program):
     held = [x for x in gc.get_objects() if type(x).__module__.startswith("utils")]
     names = [name for name in sys.modules if name.startswith("utils")]
-    return bool(held or names or vars(program).keys() != {"_questions", "_answers"})
+    return bool(held or names or vars(program).keys() != {"_calls", "_results"})
 '''
 COUNTS = HEAD + '''
 asked = []

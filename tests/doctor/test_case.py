@@ -10,12 +10,12 @@ from utils.doctor.probes.case import (
     Finding,
     ShapeError,
     causal,
+    compare,
     gaps,
-    judge,
     kernel_case,
     layer_case,
+    location,
     padded,
-    place,
 )
 
 KERNEL, LAYER, SELF = kernel_case(), layer_case(), layer_case(self_attention=True)
@@ -23,7 +23,7 @@ CASES = pytest.mark.parametrize("case", [KERNEL, LAYER, SELF], ids=["kernel", "l
 
 
 def test_the_sizes_are_those_of_the_course():
-    shapes = [[x.shape for x in (case.queries, *case.read, case.rule)] for case in (
+    shapes = [[x.shape for x in (case.queries, *case.sources, case.allowed)] for case in (
         KERNEL, LAYER, SELF, kernel_case(grouped=True), kernel_case(n_q=3, n_k=4, d_v=9))]
     assert shapes == [
         [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 8), (2, 5, 7)],
@@ -36,7 +36,7 @@ def test_the_sizes_are_those_of_the_course():
 @CASES
 def test_a_new_case_forbids_nothing(case):
     assert case.keep is None
-    assert case.rule.all()
+    assert case.allowed.all()
     assert case.tolerance == 1e-9
     assert case.inputs()[-1] is None
 
@@ -52,7 +52,7 @@ def test_the_seed_and_the_tolerance_are_the_callers(build):
 def test_a_program_gets_copies(case):
     given = padded(case, [7, 3])
     inputs = given.inputs()
-    for x, own in zip(inputs, (case.queries, *case.words(), given.keep), strict=True):
+    for x, own in zip(inputs, (case.queries, *case.tokens(), given.keep), strict=True):
         assert np.array_equal(x, own)
         assert not np.shares_memory(x, own)
 
@@ -71,24 +71,24 @@ def test_the_answer_is_the_context_in_float64():
 
 
 def test_an_answer_in_another_layout_is_refused():
-    with raises(ShapeError, "the queries are (2, 3, 5, 4), so the answers should be "
-                                     "(2, 3, 5) and features, got (2, 3, 7, 4)"):
+    with raises(ShapeError, "for queries (2, 3, 5, 4), expected an output (2, 3, 5) and one more "
+                            "axis, got (2, 3, 7, 4)"):
         KERNEL.ask(lambda q, k, v, keep: k)
 
 
-def test_words_are_what_is_read():
-    (k, v), (memory,) = KERNEL.read, LAYER.read
-    assert KERNEL.words() == (k, v)
-    assert LAYER.words() == (memory,)
-    assert SELF.words() == (SELF.queries,)
+def test_tokens_are_the_sources():
+    (k, v), (memory,) = KERNEL.sources, LAYER.sources
+    assert KERNEL.tokens() == (k, v)
+    assert LAYER.tokens() == (memory,)
+    assert SELF.tokens() == (SELF.queries,)
 
 
-def test_other_words_in_self_attention_are_other_queries():
+def test_other_tokens_in_self_attention_are_other_queries():
     new = -SELF.queries
-    assert SELF.with_words([new]).queries is new
-    assert SELF.with_words([new]).read == ()
-    changed = LAYER.with_words([new])
-    assert changed.read[0] is new
+    assert SELF.with_tokens([new]).queries is new
+    assert SELF.with_tokens([new]).sources == ()
+    changed = LAYER.with_tokens([new])
+    assert changed.sources[0] is new
     assert changed.queries is LAYER.queries
 
 
@@ -102,31 +102,31 @@ def test_a_rule_is_as_large_as_the_scores():
     keep = np.arange(7) < 4
     case = KERNEL.with_mask(keep, keep)
     assert case.keep is keep
-    assert np.array_equal(case.rule, np.broadcast_to(keep, (2, 5, 7)))
+    assert np.array_equal(case.allowed, np.broadcast_to(keep, (2, 5, 7)))
 
 
 def test_padding_is_given_and_demanded():
     case = padded(KERNEL, [7, 3])
     assert np.array_equal(case.keep, masks.padding([7, 3], 7))
-    assert case.rule.sum(axis=-1).tolist() == [[7] * 5, [3] * 5]
+    assert case.allowed.sum(axis=-1).tolist() == [[7] * 5, [3] * 5]
 
 
 def test_masks_are_joined():
     own, given = causal(SELF, itself=True), causal(SELF)
     for case in (padded(given, [7, 3]), causal(padded(SELF, [7, 3]))):
         assert np.array_equal(case.keep, masks.decoder([7, 3], 7))
-        assert np.array_equal(case.rule, masks.decoder([7, 3], 7)[:, 0])
+        assert np.array_equal(case.allowed, masks.decoder([7, 3], 7)[:, 0])
     for case in (padded(own, [7, 3]), causal(padded(SELF, [7, 3]), itself=True)):
         assert np.array_equal(case.keep, masks.padding([7, 3], 7))
-        assert np.array_equal(case.rule, masks.decoder([7, 3], 7)[:, 0])
+        assert np.array_equal(case.allowed, masks.decoder([7, 3], 7)[:, 0])
 
 
 def test_a_causal_program_is_given_no_mask():
     asked, itself = causal(KERNEL, "bottom_right"), causal(KERNEL, "top_left", itself=True)
     assert np.array_equal(asked.keep[0, 0], masks.causal(5, 7, "bottom_right"))
-    assert asked.rule[1].sum(axis=-1).tolist() == [3, 4, 5, 6, 7]
+    assert asked.allowed[1].sum(axis=-1).tolist() == [3, 4, 5, 6, 7]
     assert itself.keep is None
-    assert itself.rule[1].sum(axis=-1).tolist() == [1, 2, 3, 4, 5]
+    assert itself.allowed[1].sum(axis=-1).tolist() == [1, 2, 3, 4, 5]
 
 
 def test_gaps_are_relative_to_the_largest_number_expected():
@@ -141,23 +141,23 @@ def test_a_nan_that_is_not_shared_is_an_infinite_gap():
     assert (found[[1, 2, 4]] > 1e300).all()
 
 
-def test_a_place_is_named_without_its_feature():
-    assert place((1,)) == "example 1"
-    assert place((1, 2)) == "example 1, query 2"
-    assert place((1, 2, 3)) == "example 1, query 2"
-    assert place((1, 2, 3, 0)) == "example 1, head 2, query 3"
+def test_a_location_is_named_without_its_last_axis():
+    assert location((1,)) == "example 1"
+    assert location((1, 2)) == "example 1, query 2"
+    assert location((1, 2, 3)) == "example 1, query 2"
+    assert location((1, 2, 3, 0)) == "example 1, head 2, query 3"
 
 
 def test_equal_answers_are_judged_good():
-    found = judge("p", np.ones((2, 3, 4)), np.ones((2, 3, 4)) + 1e-7, 1e-6, "good", "bad")
+    found = compare("p", np.ones((2, 3, 4)), np.ones((2, 3, 4)) + 1e-7, 1e-6, "good", "bad")
     assert found == Finding("p", True, pytest.approx(1e-7), 1e-6, "", "good")
     assert str(found) == "ok   p                  good"
 
 
-def test_the_worst_place_is_named():
+def test_the_worst_location_is_named():
     got = np.zeros((2, 3, 4))
     got[1, 2, 3], got[0, 1, 2] = 2.0, 1.0
-    found = judge("p", got, np.zeros((1, 3, 1)), 1e-6, "good", "{got} not {expected} at {where}")
+    found = compare("p", got, np.zeros((1, 3, 1)), 1e-6, "good", "{got} not {expected} at {where}")
     assert found == ("p", False, 2.0, 1e-6, "example 1, query 2", "2 not 0 at example 1, query 2")
     assert str(found).startswith("FAIL p ")
 
@@ -166,8 +166,8 @@ def test_only_what_counts_is_judged():
     got = np.zeros((2, 3, 4))
     got[1, 2, 3] = 1.0
     counted = np.arange(2)[:, None, None] < 1
-    assert judge("p", got, 0 * got, 0, "good", "bad", counted).ok
-    assert not judge("p", got, 0 * got, 0, "good", "bad", ~counted).ok
+    assert compare("p", got, 0 * got, 0, "good", "bad", counted).ok
+    assert not compare("p", got, 0 * got, 0, "good", "bad", ~counted).ok
 
 
 def test_not_having_been_asked_is_shown():
@@ -178,12 +178,12 @@ def test_cases_are_tuples_that_anyone_can_build():
     q, k, v = sizes.qkv()
     case = Case(q, (k, v), None, np.ones((2, 5, 7), bool))
     assert np.array_equal(case.ask(lambda q, k, v, keep: 2 * q), 2 * q)
-    assert Case._fields == ("queries", "read", "keep", "rule", "tolerance")
+    assert Case._fields == ("queries", "sources", "keep", "allowed", "tolerance")
 
 
 def test_two_numbers_that_differ_are_shown_with_the_digits_that_it_takes():
     for pair, words in (((0.9012562, 0.9008653), "0.901256 and 0.900865"),
                         ((0.5, 2.0), "0.5 and 2"), ((1.0, 1.0 + 1e-8), "1 and 1.00000001")):
-        found = judge("p", np.array([[pair[0]]]), np.array([[pair[1]]]), 1e-12, "good",
+        found = compare("p", np.array([[pair[0]]]), np.array([[pair[1]]]), 1e-12, "good",
                                "{got} and {expected}")
         assert found.sentence == words

@@ -1,4 +1,4 @@
-"""Repairs made in a program's text, and the table of what notices what."""
+"""Repairs in the text of a function, and the table of what catches what."""
 
 import math
 
@@ -49,9 +49,9 @@ def test_a_function_inside_another_can_be_rewritten():
 def test_the_table_has_a_row_for_each_bug_and_counts_below():
     found = np.array([[True, False], [True, True], [False, False]])
     assert clinic.table(found, ["a", "b", "c"], ["shape", "sums"], "bug").splitlines() == [
-        "| bug | shape | sums |",
-        "| --- | :-: | :-: |",
-        "| a | ● | · |",
-        "| b | ● | ● |",
-        "| c | · | · |",
-        "| **together** | **2** | **1** |"]
+        "| bug          |  shape  |  sums  |",
+        "|:-------------|:-------:|:------:|",
+        "| a            |    ●    |   ·    |",
+        "| b            |    ●    |   ●    |",
+        "| c            |    ·    |   ·    |",
+        "| **together** |  **2**  | **1**  |"]

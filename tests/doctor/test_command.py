@@ -11,12 +11,13 @@ import pytest
 from exact import raises
 
 import utils
+from utils import setup
 from utils.doctor import _child, command
 from utils.doctor._subject import RefusalError
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(command.__file__).parents[1]
+ROOT = setup.COURSE
 SOURCE = '''
 import os, sys, time
 import numpy as np
@@ -185,8 +186,8 @@ def test_a_healthy_program_gives_zero_and_ran_in_another_process_in_the_same_fol
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (("programs.py:healthy", "--level", "x"), "argument --level: invalid choice: 'x'"),
-    (("programs.py:healthy", "--roles", "q"), "say q=NAME,k=NAME,v=NAME,o=NAME, not 'q'")])
-def test_arguments_that_there_are_not_are_refused_in_a_sentence(folder, arguments, words):
+    (("programs.py:healthy", "--roles", "q"), "expected q=NAME,k=NAME,v=NAME,o=NAME, got 'q'")])
+def test_unknown_arguments_raise_an_error_in_a_sentence(folder, arguments, words):
     status, text = shell(folder, *arguments)
     assert status == 2
     assert words in text
@@ -200,24 +201,24 @@ ROLES = tuple(zip("qkvo", "abcd", strict=True))
 TORN = "merge without transpose. The context (b, h, i, d) is reshaped"
 CASES = {
     ("programs.py", "causal", ("causal", True)): ("healthy", "it equals the reference."),
-    ("programs.py", "causal", ("causal", "top_left"), ("empty_rows", "nan")): (
-        "sick", "a query without keys gets zeros; NaN was asked for."),
+    ("programs.py", "causal", ("causal", "top_left"), ("fully_masked", "nan")): (
+        "sick", "a fully masked row gets zeros; expected NaN."),
     ("programs.py", "Layer.attention"): ("healthy", "it equals the reference."),
     ("programs.py", "short"): (
-        "sick", "it returns shape (2, 3, 5, 1) where the context is (2, 3, 5, 6)."),
+        "sick", "it returns shape (2, 3, 5, 1); expected the context (2, 3, 5, 6)."),
     ("programs.py", "not_a_number"): ("sick", "it gives NaN in 9 of 9 cases"),
-    ("programs.py", "in_a_list"): ("sick", "it returns a list of 2 instead of an array."),
+    ("programs.py", "in_a_list"): ("sick", "it returns a list of length 2; expected an array."),
     ("programs.py", "decoder", ("level", "decode")): ("sick", "cache not appended, or "),
     ("programs.py", "asks"): ("could not examine", "it raises EOFError"),
     ("programs.py", "interrupts"): ("could not examine", "it raises KeyboardInterrupt."),
     ("programs.py", "nothing"): (
-        "could not examine", "programs.py has no nothing; it has healthy, unscaled"),
+        "could not examine", "programs.py does not define nothing; it defines healthy, unscaled"),
     ("programs.py", "number"): (
-        "could not examine", "number cannot be called: it is of type int."),
+        "could not examine", "number cannot be called: its type is int."),
     ("programs.py", "Layer.heads"): (
-        "could not examine", "Layer.heads cannot be called: it is of type list."),
+        "could not examine", "Layer.heads cannot be called: its type is list."),
     ("programs.py", "healthy", ("n_heads", 3)): (
-        "could not examine", "n_heads is no option of level kernel"),
+        "could not examine", "n_heads is not an option of the level kernel, whose options are "),
     ("broken.py", "f"): ("could not examine", "importing broken.py raises SyntaxError: "),
     ("fails.py", "f"): ("could not examine", "importing fails.py raises SystemExit: not today."),
     ("needs.py", "f"): (
@@ -226,16 +227,16 @@ CASES = {
     ("modules.py", "build", ("level", "layer"), ("call", "call")): ("sick", TORN),
     ("modules.py", "Attention"): ("sick", TORN),
     ("modules.py", "built"): (
-        "could not examine", "how many heads a module has must be said: n_heads=")}
+        "could not examine", "n_heads= is missing: a module that is built has a fixed number")}
 # The work of the other process, for all cases at once.
 EXAMINE = """
 import json, sys
 from pathlib import Path
-from utils import doctor_child
+from utils.doctor import _child
 reports = []
 for file, name, *options in json.loads(sys.argv[1]):
     options = {key: dict(value) if key == "roles" else value for key, value in options}
-    reports.append(doctor_child.examined(Path(file).resolve(), name, options).to_dict())
+    reports.append(_child.examined(Path(file).resolve(), name, options).to_dict())
 Path("reports.json").write_text(json.dumps(reports))
 """
 
@@ -261,14 +262,15 @@ def test_a_program_gets_its_verdict_in_a_sentence(told, case):
 
 @pytest.mark.parametrize(("target", "words"), [
     ("missing.py:f", "there is no file missing.py."),
-    ("programs.py", "say which program of the file is meant, as in programs.py:NAME."),
-    ("programs.py:", "say which program of the file is meant, as in programs.py:NAME."),
-    ("model.pkl:f", "only the source of a program is run, FILE.py:NAME, not 'model.pkl:f'."),
-    ("https://example.org/a.py:f", "an address is not opened; save the program as a file"),
-    ("utils:f", "only the source of a program is run"),
-    ("programs.py:leaves", "its process ended by itself before it was examined."),
-    ("programs.py:dies", "its process died of signal 6.")])
-def test_what_cannot_be_run_is_told_in_a_sentence(folder, target, words):
+    ("programs.py", "the name of the program is missing; expected programs.py:NAME."),
+    ("programs.py:", "the name of the program is missing; expected programs.py:NAME."),
+    ("model.pkl:f",
+     "the doctor runs Python source only; expected FILE.py:NAME, got 'model.pkl:f'."),
+    ("https://example.org/a.py:f", "the doctor opens no addresses; save the program as a file"),
+    ("utils:f", "the doctor runs Python source only"),
+    ("programs.py:leaves", "its process ended before the examination did."),
+    ("programs.py:dies", "signal 6 ended its process.")])
+def test_what_cannot_be_run_gets_a_sentence(folder, target, words):
     found = report(folder, target)
     assert found.verdict == "could not examine"
     assert found.headline.startswith(words)
@@ -277,13 +279,13 @@ def test_what_cannot_be_run_is_told_in_a_sentence(folder, target, words):
 def test_a_thread_that_goes_on_holds_nothing_up(folder):
     found = report(folder, "threads.py:attention", seconds=20)
     assert (found.verdict, found.headline) == (
-        "sick", "it returns shape (2, 3, 5, 1) where the context is (2, 3, 5, 6).")
+        "sick", "it returns shape (2, 3, 5, 1); expected the context (2, 3, 5, 6).")
 
 
 def test_a_program_that_hangs_is_ended_with_all_that_it_has_started(folder):
     found = report(folder, "programs.py:hangs", seconds=2)
     assert (found.verdict, found.headline) == (
-        "could not examine", "it gave no answer within 2 seconds; --seconds allows more.")
+        "could not examine", "it did not finish within 2 seconds; --seconds sets another limit.")
     pids = [int(pid) for pid in (folder / "pids.txt").read_text().split()]
     assert len(pids) == 2
     time.sleep(0.1)
@@ -306,9 +308,9 @@ def test_options_that_nobody_gives_are_left_out():
     parse = command.parser().parse_args
     assert vars(parse(["a.py:f"])) == {"target": "a.py:f", "json": False, "seconds": 60.0}
     given = vars(parse(["a.py:f", "--causal", "top_left", "--sequence-first", "--seconds", "2",
-                        "--roles", "q=a,o=b.c", "--empty-rows", "nan", "--n-heads", "3"]))
+                        "--roles", "q=a,o=b.c", "--fully-masked", "nan", "--n-heads", "3"]))
     assert given == {"target": "a.py:f", "json": False, "seconds": 2.0, "causal": "top_left",
-                     "batch_first": False, "roles": {"q": "a", "o": "b.c"}, "empty_rows": "nan",
+                     "batch_first": False, "roles": {"q": "a", "o": "b.c"}, "fully_masked": "nan",
                      "n_heads": 3}
     assert parse(["a.py:f", "--causal"]).causal is True
     assert parse(["a.py:f", "--masks", "heads-alike"]).masks == "heads alike"
@@ -326,11 +328,56 @@ def test_an_import_that_fails_is_a_refusal(folder, paths):
         _child.imported(folder / "fails.py")
 
 
+TORCH = """
+import torch
+from {helper} import scale
+
+
+def attention(q, k, v, keep):
+    scores = q @ k.mT * scale(q.shape[-1])
+    return torch.softmax(scores if keep is None else scores.masked_fill(~keep, -1e9), -1) @ v
+"""
+HELPER = "def scale(d):\n    return d ** -0.5\n"
+
+
+@pytest.mark.parametrize("helper", [".helper", "pack.inner.helper", "helper"])
+def test_a_file_of_a_package_is_imported_under_its_dotted_name(tmp_path, helper):
+    folder = tmp_path / "pack" / "inner"
+    folder.mkdir(parents=True)
+    for package in (folder.parent, folder):
+        (package / "__init__.py").touch()
+    (folder / "helper.py").write_text(HELPER)
+    (folder / "torch.py").write_text(TORCH.format(helper=helper))
+    found = report(tmp_path, "pack/inner/torch.py:attention")
+    assert (found.headline, found.verdict) == ("it equals the reference.", "note")
+
+
+def test_a_file_of_the_course_is_imported_as_the_course_imports_it():
+    found = report(ROOT, "utils/attention/torch.py:attention")
+    assert (found.headline, found.verdict) == ("it equals the reference.", "healthy")
+
+
+def test_a_file_with_the_name_of_an_installed_module_does_not_hide_it(tmp_path):
+    (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "torch.py").write_text(TORCH.format(helper="helper"))
+    found = report(tmp_path, "torch.py:attention")
+    assert (found.headline, found.verdict) == ("it equals the reference.", "note")
+
+
+def test_a_file_of_a_package_utils_with_a_name_of_the_course_is_the_readers(tmp_path):
+    (tmp_path / "utils").mkdir()
+    (tmp_path / "utils" / "__init__.py").touch()
+    (tmp_path / "utils" / "beside.py").write_text(HELPER)
+    (tmp_path / "utils" / "masks.py").write_text(TORCH.format(helper=".beside"))
+    found = report(tmp_path, "utils/masks.py:attention")
+    assert (found.headline, found.verdict) == ("it equals the reference.", "note")
+
+
 def test_a_module_that_the_courses_own_hides_is_told(tmp_path, paths):
     (tmp_path / "utils.py").write_text("def helper():\n    pass\n")
     (tmp_path / "mine.py").write_text("from utils import helper\n")
     with pytest.raises(RefusalError) as caught:
         _child.imported(tmp_path / "mine.py")
     assert str(caught.value).startswith("importing mine.py raises ImportError: cannot import name")
-    assert str(caught.value).endswith("; the course's utils hides utils.py, which needs another "
-                                      "name")
+    assert str(caught.value).endswith("; the course's package utils hides utils.py: give that "
+                                      "file another name")

@@ -13,8 +13,8 @@ from exact import raises
 from utils import doctor, reference, setup
 from utils.attention import torch as torch_attention
 from utils.doctor import _exam, _search, faults, faulty
-from utils.doctor._report import Report
-from utils.doctor.faulty.kernel import HEADS, KEYS, QUERIES, Band, Hiding
+from utils.doctor._report import Report, enumerated
+from utils.doctor.faulty.kernel import HEADS, KEYS, QUERIES, Band, Masking
 from utils.doctor.levels import kernel as kernel_level
 from utils.doctor.levels.kernel_cases import Form
 from utils.doctor.levels.kernel_switches import Options, Switch, switches
@@ -43,9 +43,9 @@ def test_every_single_switch_is_named_up_to_its_class(kind):
     part = "causal" if causal else "keep"
     constants = [Switch("constant scale", {"scale": 0.3}),
                  Switch("constant scale", {"scale": 0.5}),  # right for d = 4
-                 Switch("sentinel wins", {"hiding": Hiding("fill", "keep", -2.0)}),
-                 Switch("sentinel wins", {"hiding": Hiding("fill", part, -30.0)}),
-                 Switch("sentinel wins", {"hiding": Hiding("add", "both", -3.0, True)}),
+                 Switch("mask value too high", {"masking": Masking("fill", "keep", -2.0)}),
+                 Switch("mask value too high", {"masking": Masking("fill", part, -30.0)}),
+                 Switch("mask value too high", {"masking": Masking("add", "both", -3.0, True)}),
                  Switch("window", {"band": Band(2, 0 if causal else 1)})]
     for switch in [*switches(form, options), *constants]:
         report = doctor.examine(sick(switch.settings, form, options), causal=causal,
@@ -55,17 +55,18 @@ def test_every_single_switch_is_named_up_to_its_class(kind):
 
 
 @pytest.mark.parametrize(("settings", "names"), [
-    ({"scale": "none", "hiding": Hiding("invert")}, {"no scale", "mask inverted"}),
+    ({"scale": "none", "masking": Masking("invert")}, {"no scale", "mask inverted"}),
     ({"scale": 0.3, "axes": (HEADS,)}, {"constant scale", "softmax over heads"}),
-    ({"scale": "twice", "hiding": Hiding("fill", value=-1.0)}, {"scaled twice", "sentinel wins"}),
-    ({"scale": "none", "hiding": Hiding("ignore"), "axes": (HEADS, KEYS)},
+    ({"scale": "twice", "masking": Masking("fill", value=-1.0)}, {"scaled twice",
+                                                               "mask value too high"}),
+    ({"scale": "none", "masking": Masking("ignore"), "axes": (HEADS, KEYS)},
      {"no scale", "mask ignored", "softmax over heads and keys"})], ids=lambda x: str(len(x)))
 def test_faults_are_found_together(settings, names):
     assert [set(some) for some in doctor.examine(sick(settings)).names] == [names]
 
 
 def test_programs_that_no_question_tells_apart_are_one_class():
-    report = doctor.examine(sick({"axes": (QUERIES,), "hiding": Hiding("invert", "both")},
+    report = doctor.examine(sick({"axes": (QUERIES,), "masking": Masking("invert", "both")},
                                  options=Options(True)), causal="top_left")
     assert report.names == [("softmax over queries", "mask inverted")]
     report = doctor.examine(lambda q, k, v, keep: (q @ k.swapaxes(-1, -2)) @ v * np.nan)
@@ -107,11 +108,11 @@ def test_a_healthy_kernel_is_called_healthy_or_noted(name):
 
 
 def test_a_choice_is_a_fault_where_another_was_asked_for():
-    report = doctor.examine(plain_torch, empty_rows="zeros")
+    report = doctor.examine(plain_torch, fully_masked="zeros")
     assert report.verdict == "sick"
-    assert report.findings == ["A query without keys gets the average of all values; zeros was "
-                               "asked for."]
-    assert doctor.examine(plain_torch, empty_rows="average").verdict == "healthy"
+    assert report.findings == [
+        "A fully masked row gets the average of all values; expected zeros."]
+    assert doctor.examine(plain_torch, fully_masked="average").verdict == "healthy"
 
 
 # --- what is no answer
@@ -123,13 +124,13 @@ def writes(q, k, v, keep):
 
 @pytest.mark.parametrize(("program", "verdict", "words"), [
     (lambda q, k, v: q, "could not examine", "it raises TypeError: <lambda>() takes 3"),
-    (lambda q, k, v, keep: None, "sick", "it returns None instead of an array."),
+    (lambda q, k, v, keep: None, "sick", "it returns None; expected an array."),
     (lambda q, k, v, keep: q[..., :1], "sick",
-     "it returns shape (2, 3, 5, 1) where the context is (2, 3, 5, 6)."),
+     "it returns shape (2, 3, 5, 1); expected the context (2, 3, 5, 6)."),
     (lambda q, k, v, keep: np.zeros((2, 3, 5, 6), int), "sick",
-     "it returns int64 instead of floating-point numbers."),
+     "it returns int64; expected floating-point numbers."),
     (lambda q, k, v, keep: reference.attention(q, k, v, keep)[0] * np.nan, "sick",
-     "it gives NaN in 9 of 9 cases, where numbers are due (no mask)."),
+     "it gives NaN in 9 of 9 cases where the reference gives numbers (first case: no mask)."),
     (writes, "sick", "it writes into its input: q. Otherwise it equals the reference."),
     (lambda q, k, v, keep: sys.exit("bye"), "could not examine", "it raises SystemExit: bye."),
     (lambda q, k, v, keep: (_ for _ in ()).throw(ValueError("Really.")), "could not examine",
@@ -155,7 +156,7 @@ def test_a_program_that_answers_is_not_asked_in_another_framework():
 def test_where_it_answers_at_all_counts_more_than_what_another_framework_raises():
     report = doctor.examine(lambda q, k, v, keep: np.asarray(q + 0.0, dtype=np.float64).tolist()
                             if isinstance(q, np.ndarray) else q.sausage)
-    assert report.headline == "it returns a list of 2 instead of an array."
+    assert report.headline == "it returns a list of length 2; expected an array."
 
 
 def test_masks_that_it_refuses_are_noted():
@@ -165,7 +166,8 @@ def test_masks_that_it_refuses_are_noted():
         return reference.attention(q, k, v, keep)
     report = doctor.examine(program)
     assert report.verdict == "note"
-    assert report.notes == ["With one mask for all it raises ValueError: four axes, please."]
+    assert report.notes == [
+        "In the case one mask for all, it raises ValueError: four axes, please."]
 
 
 def test_a_program_that_refuses_every_mask_is_not_examined():
@@ -176,18 +178,19 @@ def test_a_program_that_refuses_every_mask_is_not_examined():
     report = doctor.examine(program)
     assert report.verdict == "could not examine"
     assert report.headline.startswith("with a mask it raises ValueError: what is tensor([[[[")
-    assert report.headline.endswith('; masks="none" asks it without.')
+    assert report.headline.endswith('; masks="none" examines it without.')
     assert len(report.notes) == 1
-    assert report.notes[0].startswith("With padding, a mask per head, one mask for all and 6 more "
-                                      "cases it raises ValueError: what is ")
+    assert report.notes[0].startswith("In the cases padding, a mask per head, one mask for all and "
+                                      "6 more, it raises ValueError: what is ")
 
 
 def test_a_causal_mask_that_nobody_has_told_of_is_seen():
     report = doctor.examine(sick({"band": Band(None, 0)}))
     assert report.names == [("window",)]
-    assert report.details["window"].endswith("if that is meant, say causal=True")
+    assert report.details["window"].endswith("if that is intended, pass causal=True")
     report = doctor.examine(sick({"band": Band(2, 1)}))
-    assert report.details["window"] == "it sees 2 before and 1 after its own position"
+    assert report.details["window"] == (
+        "a query attends only to keys up to 2 before and 1 after its own position")
 
 
 def test_a_program_without_masks_is_examined_without():
@@ -210,8 +213,8 @@ def test_another_shape_for_some_masks_is_a_fault_not_a_note():
         return context[..., :1] if keep is not None and keep.ndim == 2 else context
     report = doctor.examine(program)
     assert (report.verdict, report.notes) == ("sick", [])
-    assert report.findings == ["With one mask for all it returns shape (2, 3, 5, 1) where the "
-                               "context is (2, 3, 5, 6)."]
+    assert report.findings == ["In the case one mask for all, it returns shape (2, 3, 5, 1); "
+                               "expected the context (2, 3, 5, 6)."]
 
 
 def bursting(largest):
@@ -228,22 +231,24 @@ def test_a_softmax_that_overflows_is_a_note_however_early():
     late, early = doctor.examine(bursting(709)), doctor.examine(bursting(20))
     assert (late.verdict, early.verdict) == ("note", "note")
     assert late.notes == [
-        "A query without keys gets NaN.",
-        "Large scores give 120 numbers that are not finite: subtract the largest score before exp."]
+        "A fully masked row gets NaN.",
+        "Large scores give 120 elements that are not finite: subtract the largest score before "
+        "exp."]
     assert early.notes == [
-        "With large scores it gives numbers that are not finite: subtract the largest score before "
-        "exp.", "A query without keys gets NaN."]
+        "In the case large scores, it gives numbers that are not finite: subtract the largest "
+        "score before exp.", "A fully masked row gets NaN."]
     assert doctor.examine(bursting(1)).verdict == "sick"  # at ordinary scores it is no choice
 
 
-def test_what_was_asked_for_empty_rows_is_no_fault_of_a_program_without_any():
-    report = doctor.examine(reference.attention, masks="none", empty_rows="nan")
+def test_a_demand_on_fully_masked_rows_is_no_fault_of_a_program_without_any():
+    report = doctor.examine(reference.attention, masks="none", fully_masked="nan")
     assert report.verdict == "healthy"
 
 def test_sizes_that_it_does_not_take_are_noted():
     report = doctor.examine(sick({}, Form(True, True)))
     assert (report.verdict, report.notes) == (
-        "note", ["It was asked with n_q == n_k and d_v == d only: other sizes it does not take."])
+        "note", ["It was examined only with n_q == n_k and d_v == d, because it does not take "
+                 "other sizes."])
 
 
 # --- chance
@@ -254,7 +259,7 @@ def test_dropout_in_eval_is_named(p):
     report = doctor.examine(lambda q, k, v, keep: F.scaled_dot_product_attention(
         q, k, v, keep, dropout_p=p))
     assert report.names == [("dropout in eval",)]
-    assert report.evidence.endswith(", its dropout aside.")
+    assert report.evidence.endswith(", without its dropout.")
 
 
 def test_dropout_that_does_not_rescale_is_named_with_what_else_is_wrong():
@@ -281,8 +286,8 @@ def test_other_chance_is_not_called_dropout():
                             + rng.standard_normal(v.shape[3]))
     assert (report.verdict, report.names) == ("sick", [])
     assert report.headline == (
-        "no match. Asked the same again, it answers otherwise, and not by dropout on its "
-        "weights.")
+        "no match. Identical calls give different outputs, and dropout on its weights does not "
+        "explain it.")
     assert len(report.findings) == 2  # probes would only see chance
 
 
@@ -290,11 +295,12 @@ def test_a_search_that_ended_early_says_how_much_it_has_tried(monkeypatch):
     monkeypatch.setattr(_search, "search", partial(_search.search, seconds=0, least=0))
     report = doctor.examine(lambda q, k, v, keep: 2 * reference.attention(q, k, v, keep)[0],
                             framework="numpy")
-    assert report.headline.startswith("no match. It is not the reference, and only ")
+    assert report.headline.startswith(
+        "no match. It differs from the reference, and there was time for only ")
     told, _, end = report.headline.partition(" only ")[2].partition(" sets ")
     tried, sets = (int(number) for number in told.replace(",", "").split(" of "))
     assert 10 < tried < sets / 20
-    assert end == "of faults were tried."
+    assert end == "of faults."
 
 
 def test_what_no_fault_explains_is_probed():
@@ -306,7 +312,7 @@ def test_what_no_fault_explains_is_probed():
     causal = doctor.examine(lambda q, k, v, keep: 2 * faulty.kernel.attention(
         q, k, v, keep, band=Band(None, 0))[0], causal=True)
     assert "causality" in causal.findings[-1]
-    assert "hearing" in causal.findings[-1]
+    assert "dependence" in causal.findings[-1]
 
 
 # --- the report
@@ -315,14 +321,19 @@ def test_the_report_says_what_where_and_how_sure():
     report = doctor.examine(sick({"scale": 0.3}))
     assert str(report).splitlines() == [
         "program is sick: constant scale. The scores are multiplied by the same number",
-        "  whatever d is; it should be 1/√d. Here: the scale is 0.3.",
+        "  at every d; expected 1/√d. Here: the scale is 0.3.",
         "  Look at the line that divides the scores → chapter scaled_dot_product",
-        "  Attention with this gives the same answers in 12 of 12 cases (float64,",
+        "  Attention with this fault gives the same outputs in 12 of 12 cases (float64,",
         "    largest difference < 1e-9)."]
 
 
+def test_several_faults_or_cases_are_listed_in_a_sentence():
+    assert [enumerated(names) for names in (("a",), ("a", "b"), ("a", "b", "c"))] == [
+        "a", "a and b", "a, b and c"]
+
+
 def test_several_faults_are_explained_one_by_one():
-    lines = str(doctor.examine(sick({"scale": "none", "hiding": Hiding("invert")}))).splitlines()
+    lines = str(doctor.examine(sick({"scale": "none", "masking": Masking("invert")}))).splitlines()
     assert lines[:4] == [
         "program is sick: no scale and mask inverted.",
         "  no scale: The scores are not divided by √d, so the softmax is too sharp.",
@@ -340,7 +351,7 @@ def test_a_class_of_faults_is_named_as_such():
 
 def test_no_line_is_wider_than_a_terminal_but_for_addresses():
     for report in (doctor.examine(lambda q, k, v, keep: v.mean() + 0 * q[..., :1] + 0 * v[
-            :, :, :1]), doctor.examine(sick({"axes": (QUERIES,), "hiding": Hiding("add")}))):
+            :, :, :1]), doctor.examine(sick({"axes": (QUERIES,), "masking": Masking("add")}))):
         lines = str(report).splitlines()
         assert len(lines) > 4
         assert max(len(line) for line in lines if "https://" not in line) <= 78
@@ -358,11 +369,12 @@ def test_the_report_is_html_without_script_and_escaped():
 
 
 @pytest.mark.parametrize(("program", "level", "called"), [
-    (lambda q, k, v: q, "kernel", "At level kernel a program is called with q, k, v, keep."),
+    (lambda q, k, v: q, "kernel",
+     "At level kernel, a program is called with the arguments q, k, v, keep."),
     (lambda x, memory: x, "layer",
-     "At level layer a program is called with x, memory, weights, n_heads, keep."),
+     "At level layer, a program is called with the arguments x, memory, weights, n_heads, keep."),
     (lambda q: (q, None), "decoding",
-     "At level decoding a program is called with q, k, v, cache.")])
+     "At level decoding, a program is called with the arguments q, k, v, cache.")])
 def test_a_program_with_other_arguments_is_told_how_it_is_called(program, level, called):
     report = doctor.examine(program, level)
     assert report.verdict == "could not examine"
@@ -378,7 +390,7 @@ def test_another_type_error_is_told_nothing_about_arguments():
 
 def test_where_to_look_stands_below_its_fault_in_html_as_in_the_text():
     one, two = (doctor.examine(sick(settings))._repr_html_() for settings in (
-        {"scale": "none"}, {"scale": "none", "hiding": Hiding("invert")}))
+        {"scale": "none"}, {"scale": "none", "masking": Masking("invert")}))
     assert two.count('<li style="margin-left: 1.5em">') == 4   # look and case, of both
     assert "<strong>no scale</strong>: The scores are" in two
     assert "margin-left" not in one
@@ -401,21 +413,46 @@ def test_the_report_is_data():
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"level": "model"}, "level must be one of kernel, layer, decoding, got 'model'"),
+    ({"level": "layer", "masks": "some"},
+     "masks must be one of any, heads alike, padding, none, got 'some'"),
     ({"causal": "left"}, "causal must be one of False, True, top_left, bottom_right, got 'left'"),
-    ({"empty_rows": "ones"},
-     "empty_rows must be one of None, zeros, nan, average, unmasked, got 'ones'"),
-    ({"masks": "some"}, "masks must be one of any, heads alike, padding, none, got 'some'")])
+    ({"fully_masked": "ones"},
+     "fully_masked must be one of None, zeros, nan, average, unmasked, got 'ones'"),
+    ({"masks": "padding"}, "masks must be one of any, none, got 'padding'")])
 def test_options_that_do_not_exist_are_refused(options, message):
     with raises(ValueError, message):
         doctor.examine(reference.attention, **options)
 
 
 @pytest.mark.parametrize(("level", "option", "message"), [
-    ("kernel", "n_heads", "n_heads is no option of level kernel, which has grouped, masks"),
-    ("decoding", "masks", "masks is no option of level decoding, which has grouped")])
+    (None, "n_heads", "n_heads is not an option of the level kernel, whose options are causal, "
+                      "fully_masked, grouped, masks, framework"),
+    ("layer", "grouped", "grouped is not an option of the level layer, whose options are causal, "
+                         "fully_masked, self_attention, masks, pre_norm, batch_first, n_heads, "
+                         "call, roles, packed, framework"),
+    ("decoding", "masks", "masks is not an option of the level decoding, whose options are "
+                          "grouped, framework")])
 def test_options_of_another_level_are_refused(level, option, message):
     with raises(TypeError, message):
         doctor.examine(reference.attention, level, **{option: "any"})
+
+
+@pytest.mark.parametrize(("function", "level"), [
+    (doctor.examine_kernel, "kernel"), (doctor.examine_layer, "layer"),
+    (doctor.examine_decoder, "decoding")])
+def test_each_level_has_a_function_which_examine_calls(function, level):
+    def program(*args):
+        return args[0][..., :1]
+    assert function(program) == doctor.examine(program, level)
+    assert function(program).level == level
+
+
+@pytest.mark.parametrize(("program", "level"), [
+    (reference.attention, "kernel"), (torch.nn.MultiheadAttention(12, 3), "layer"),
+    (torch.nn.MultiheadAttention, "layer"), (partial(reference.attention), "kernel")])
+def test_the_level_is_guessed_from_the_kind_of_program(program, level):
+    report = doctor.examine(program)
+    assert (report.level, report.verdict in ("healthy", "note")) == (level, True)
 
 
 def test_every_fault_says_what_where_and_which_chapter_teaches_it():
@@ -434,7 +471,7 @@ def test_what_is_told_is_what_the_program_answers_and_not_that_it_raises_elsewhe
             raise TypeError("float32 tensors only")
         return v[0]
 
-    assert _exam.settle(program, kernel_level.levels(Options()))[2].startswith(
+    assert _exam.choose(program, kernel_level.levels(Options()))[2].startswith(
         "returns shape")
 
 
@@ -445,5 +482,5 @@ def test_minus_100_is_named_though_float32_hardly_keeps_the_weights_it_leaves():
             scores = scores.masked_fill(~keep, -100.0)
         return scores.softmax(dim=-1, dtype=torch.float32).type_as(v) @ v
     report = doctor.examine(windowed)
-    assert report.names == [("sentinel wins",)]
-    assert "-100" in report.details["sentinel wins"]
+    assert report.names == [("mask value too high",)]
+    assert "-100" in report.details["mask value too high"]

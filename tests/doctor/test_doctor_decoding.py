@@ -66,13 +66,13 @@ def test_a_cache_or_mask_lets_through_what_it_says(settings, keep):
     assert difference(got, one_pass(keep)) < 1e-15
 
 
-def test_a_mask_from_the_wrong_corner_hides_the_past():
-    got = faulty.decoding.decode(Q, K, V, (4, 2, 1), corner="top_left")
+def test_a_mask_with_the_wrong_alignment_masks_the_past():
+    got = faulty.decoding.decode(Q, K, V, (4, 2, 1), align="top_left")
     keep = masks.causal(7)
     keep[4:6] = masks.causal(2, 7, "top_left")
     keep[6] = masks.causal(1, 7, "top_left")
     assert difference(got, one_pass(keep)) < 1e-15
-    got = faulty.decoding.decode(Q, K, V, (4, 2, 1), corner="top_left of several")
+    got = faulty.decoding.decode(Q, K, V, (4, 2, 1), align="top_left of several")
     keep[6] = True
     assert difference(got, one_pass(keep)) < 1e-15
 
@@ -111,7 +111,7 @@ def test_a_chunk_that_is_cached_too_late_does_not_see_itself():
 def test_every_single_switch_is_named_up_to_its_class():
     options = Options(True, "bottom_right", square=True)
     inside = [s for s in kernel_switches.switches(Form(square=True), options)
-              if "hiding" not in s.settings or s.settings["hiding"].part == "causal"]
+              if "masking" not in s.settings or s.settings["masking"].part == "causal"]
     constants = [Switch("constant scale", {"scale": 0.3}), Switch("window", {"band": Band(2, 0)})]
     for switch in [*SWITCHES, *inside, *constants]:
         if switch.settings.get("roles"):
@@ -121,7 +121,7 @@ def test_every_single_switch_is_named_up_to_its_class():
 
 
 def test_two_faults_are_found_together():
-    report = doctor.examine(sick({"corner": "top_left", "scale": "none"}), "decoding",
+    report = doctor.examine(sick({"align": "top_left", "scale": "none"}), "decoding",
                             framework="numpy")
     assert report.names == [("cache position", "no scale")]
 
@@ -142,11 +142,11 @@ def test_a_healthy_decoder_is_called_so_and_is_a_function_of_its_chunks():
 
 @pytest.mark.parametrize(("program", "verdict", "words"), [
     (lambda q, k, v, cache: q, "could not examine",
-     "it raises TypeError: (context, cache) expected, got a Tensor."),
+     "it raises TypeError: expected (context, cache), got Tensor."),
     (lambda q, k, v, cache: (v[..., :2], None), "sick", "it returns shape"),
     (lambda q, k, v, cache: (2 * fused(q, k, v, cache)[0], fused(q, k, v, cache)[1]), "sick",
      "no match")])
-def test_what_is_no_decoder_is_told_in_a_sentence(program, verdict, words):
+def test_what_is_no_decoder_gets_a_sentence(program, verdict, words):
     report = doctor.examine(program, "decoding", framework="torch")
     assert (report.verdict, report.names) == (verdict, [])
     assert words in report.headline
@@ -154,8 +154,8 @@ def test_what_is_no_decoder_is_told_in_a_sentence(program, verdict, words):
 
 def test_every_way_of_cutting_is_tried_and_others_confirm():
     kind = decoding_level.levels(Options())[0]
-    assert {case.args[3] for case in kind.cases()} > set(CHUNKS)
-    assert {case.args[3] for case in kind.others()} == {(3, 2, 1), (1, 4, 1)}
+    assert {case.args[3] for case in kind.search_cases()} > set(CHUNKS)
+    assert {case.args[3] for case in kind.confirmation_cases()} == {(3, 2, 1), (1, 4, 1)}
 
 
 def test_dropout_of_a_decoder_is_told():
@@ -171,7 +171,8 @@ def test_values_must_be_as_wide_as_keys_only_where_the_program_says_so():
             raise ValueError("one width")
         return fused(q, k, v, cache)
     report = doctor.examine(narrow, "decoding", framework="torch")
-    assert report.notes == ["It was asked with d_v == d only: other sizes it does not take."]
+    assert report.notes == ["It was examined only with d_v == d, because it does not take other "
+                            "sizes."]
     forms = [level.form.equal_features for level in decoding_level.levels(Options())]
     assert forms == [False, True]
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from utils import doctor, reference, sizes
 from utils.doctor import _exam, _search, faulty
 from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import Band, Hiding
+from utils.doctor.faulty.kernel import Band, Masking
 from utils.doctor.levels import kernel_cases, layer as layer_level, layer_cases, layer_switches
 from utils.doctor.levels.kernel_switches import Options
 from utils.doctor.levels.layer_cases import Form
@@ -53,7 +53,7 @@ def test_every_single_switch_is_named_up_to_its_class(kind):
     tried = layer_switches.switches(form, options)
     if not form.pre_norm:
         tried += [Switch("constant scale", {"scale": 0.3}),
-                  Switch("sentinel wins", {"hiding": Hiding("fill", "both", -2.0)})]
+                  Switch("mask value too high", {"masking": Masking("fill", "both", -2.0)})]
         tried += [Switch("window", {"band": Band(2, 0)})] * causal
     for switch in tried:
         report = examine(sick(switch.settings, form, options), form, causal)
@@ -91,7 +91,7 @@ def test_what_no_fault_explains_is_probed_and_the_last_cases_are_others():
     assert any(sentence.startswith("batch independence: ") for sentence in findings)
     assert "weights used" in findings[-1]
     kind = layer_level.Layer(Form(), Options(), None, Form())
-    assert {case.args[3] for case in kind.others()} == {5}
+    assert {case.args[3] for case in kind.confirmation_cases()} == {5}
 
 
 class Kernel(torch.nn.Module):
@@ -110,7 +110,7 @@ class Kernel(torch.nn.Module):
 
 
 def soft(scale, fill, add=0.0):
-    """Return a kernel with this scale and this number for what is hidden, or added to it."""
+    """Return a kernel with this scale, and this mask value or this number added to the scores."""
     def kernel(q, k, v, keep):
         scores = q @ k.mT * (scale or q.shape[-1] ** -0.5)
         if keep is not None:
@@ -121,10 +121,10 @@ def soft(scale, fill, add=0.0):
 
 CONSTANTS = {
     "scale": (soft(0.3, -1e9), {("constant scale",)}, "the scale is 0.3"),
-    "fill": (soft(None, -1.5), {("sentinel wins",)}, "hidden scores become -1.5"),
-    "zero": (soft(None, 0.0), {("sentinel wins",)}, "hidden scores become"),
-    "add": (soft(None, None, -2.5), {("sentinel wins",)}, "hidden scores get -2.5"),
-    "both": (soft(0.3, -1.5), {("constant scale", "sentinel wins")}, "the scale is 0.3")}
+    "fill": (soft(None, -1.5), {("mask value too high",)}, "masked scores are set to -1.5"),
+    "zero": (soft(None, 0.0), {("mask value too high",)}, "masked scores are set to"),
+    "add": (soft(None, None, -2.5), {("mask value too high",)}, "-2.5 is added to masked scores"),
+    "both": (soft(0.3, -1.5), {("constant scale", "mask value too high")}, "the scale is 0.3")}
 
 
 @pytest.mark.parametrize("kind", CONSTANTS)
@@ -141,13 +141,13 @@ def test_constants_are_fitted_where_the_kernel_cannot_be_asked_alone(kind, close
     assert words in str(report.details)
 
 
-def test_a_sentinel_of_the_causal_mask_is_fitted_too():
+def test_a_mask_value_of_the_causal_mask_is_fitted_too():
     def causal(q, k, v, keep):
         past = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
         return soft(None, -1.5)(q, k, v, past)
     report = doctor.examine(Kernel(4, 4, causal), "layer", n_heads=4, self_attention=True,
                             causal=True, masks="none", call=lambda m, x, memory, keep: m(x))
-    assert report.names == [("sentinel wins",)]
+    assert report.names == [("mask value too high",)]
 
 
 def test_a_constant_is_fitted_beside_a_fault_of_masks():
@@ -165,7 +165,7 @@ def test_where_no_window_can_be_seen_it_is_said_so(heads, pre_norm, said):
         Kernel(12, heads, lambda q, k, v, keep: 2 * soft(None, -1e9)(q, k, v, keep), norm), "layer",
         n_heads=heads, self_attention=True, pre_norm=pre_norm)
     assert report.names == []
-    assert ("A window was not looked for: behind a LayerNorm, or" in report.findings[0]) == said
+    assert ("The search did not look for a window: " in report.findings[0]) == said
 
 
 def test_two_faults_of_a_kernel_are_tried_before_those_of_a_layer(monkeypatch):
@@ -239,7 +239,7 @@ def test_an_explanation_must_have_numbers_where_the_program_differs():
 def test_what_is_no_out_is_one_sentence():
     report = doctor.examine(lambda x, memory, weights, n_heads, keep: x[:, :, :3], "layer")
     assert (report.verdict, report.headline) == (
-        "sick", "it returns shape (2, 5, 3) where out is (2, 5, 13).")
+        "sick", "it returns shape (2, 5, 3); expected out (2, 5, 13).")
 
 
 def test_a_layer_that_writes_into_its_weights_is_told_so():
@@ -285,9 +285,9 @@ def test_an_explanation_needs_a_number_of_its_own_where_the_program_differs(ther
     one = object.__new__(_exam.Exam)
     one.level, one.answers = level, [(SimpleNamespace(args=()), None)]
     one.agrees = lambda settings, answers: False
-    assert one.tells({"some": "switch"}) is told
+    assert one.shows({"some": "switch"}) is told
     one.agrees = lambda settings, answers: True
-    assert one.tells({"some": "switch"}) is False
+    assert one.shows({"some": "switch"}) is False
 
 
 @pytest.mark.parametrize("self_attention", [True, False])

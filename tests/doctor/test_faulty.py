@@ -6,7 +6,7 @@ import pytest
 from utils import masks, reference, sizes
 from utils.checks import difference
 from utils.doctor import faulty
-from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Hiding
+from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Masking
 
 Q, K, V = sizes.qkv(d_v=6)
 KEEP = np.random.default_rng(1).random((2, 3, 5, 7)) < 0.6
@@ -65,20 +65,20 @@ def test_roles_are_exchanged():
                       reference.attention(q, v, k)[0]) < 1e-15
 
 
-@pytest.mark.parametrize(("hiding", "scores"), [
-    (Hiding("ignore"), SCORES / 2),
-    (Hiding("invert"), np.where(KEEP, -np.inf, SCORES / 2)),
-    (Hiding("fill", value=-1.0), np.where(KEEP, SCORES / 2, -1)),
-    (Hiding("fill", value=-1.0, scaled=True), np.where(KEEP, SCORES, -1) / 2),
-    (Hiding("add", value=-1.0), SCORES / 2 + KEEP),
-    (Hiding("add", value=-1.0, scaled=True), (SCORES + KEEP) / 2),
-    (Hiding("add", value=1.0), SCORES / 2 + ~KEEP)], ids=str)
-def test_a_mask_is_used_as_it_says(hiding, scores):
-    assert difference(weights(hiding=hiding), reference.softmax(scores)) < 1e-15
+@pytest.mark.parametrize(("masking", "scores"), [
+    (Masking("ignore"), SCORES / 2),
+    (Masking("invert"), np.where(KEEP, -np.inf, SCORES / 2)),
+    (Masking("fill", value=-1.0), np.where(KEEP, SCORES / 2, -1)),
+    (Masking("fill", value=-1.0, scaled=True), np.where(KEEP, SCORES, -1) / 2),
+    (Masking("add", value=-1.0), SCORES / 2 + KEEP),
+    (Masking("add", value=-1.0, scaled=True), (SCORES + KEEP) / 2),
+    (Masking("add", value=1.0), SCORES / 2 + ~KEEP)], ids=str)
+def test_a_mask_is_used_as_it_says(masking, scores):
+    assert difference(weights(masking=masking), reference.softmax(scores)) < 1e-15
 
 
 def test_a_mask_after_softmax_leaves_sums_below_one():
-    got = weights(hiding=Hiding("after"))
+    got = weights(masking=Masking("after"))
     assert difference(got, reference.softmax(SCORES / 2) * KEEP) < 1e-15
 
 
@@ -86,15 +86,15 @@ def test_a_mask_after_softmax_leaves_sums_below_one():
     ("keep", masks.causal(5, 7, "top_left")), ("causal", KEEP),
     ("both", np.ones((5, 7), dtype=bool))])
 def test_a_part_of_the_mask_can_be_ignored_alone(part, seen):
-    got = weights(band=Band(None, 0), hiding=Hiding("ignore", part))
+    got = weights(band=Band(None, 0), masking=Masking("ignore", part))
     assert difference(got, reference.attention(Q, K, V, seen)[1]) < 1e-15
 
 
-@pytest.mark.parametrize(("corner", "first"), [("top_left", 0), ("bottom_right", 2)])
+@pytest.mark.parametrize(("align", "first"), [("top_left", 0), ("bottom_right", 2)])
 @pytest.mark.parametrize("band", [Band(None, 0), Band(None, 1), Band(0, None), Band(2, 1)],
                          ids=str)
-def test_a_band_hangs_from_its_corner(band, corner, first):
-    got = weights(keep=None, band=band, corner=corner)
+def test_a_band_has_its_alignment(band, align, first):
+    got = weights(keep=None, band=band, align=align)
     offset = np.arange(7) - (first + np.arange(5))[:, None]
     seen = np.full((5, 7), True)
     seen &= offset >= (-np.inf if band.left is None else -band.left)
@@ -105,7 +105,7 @@ def test_a_band_hangs_from_its_corner(band, corner, first):
 @pytest.mark.parametrize(("empty", "want"), [
     ("zeros", np.zeros(7)), ("nan", np.full(7, np.nan)), ("average", np.full(7, 1 / 7)),
     ("unmasked", reference.softmax(SCORES[1, 2, 3] / 2))])
-def test_a_query_without_keys_gets_what_is_asked(empty, want):
-    got = weights(keep=masks.padding([7, 0], 7), empty=empty)
+def test_a_fully_masked_row_gets_what_the_option_says(empty, want):
+    got = weights(keep=masks.padding([7, 0], 7), fully_masked=empty)
     assert difference(got[1, 2, 3], want) < 1e-15
     assert difference(got[0], weights(keep=None)[0]) < 1e-15

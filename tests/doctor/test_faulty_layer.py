@@ -7,7 +7,7 @@ import torch
 from utils import masks, reference, sizes
 from utils.checks import difference
 from utils.doctor import faulty
-from utils.doctor.faulty.kernel import Hiding
+from utils.doctor.faulty.kernel import Masking
 from utils.parity import weights
 
 X, MEMORY = sizes.sides()
@@ -37,7 +37,7 @@ def test_without_a_switch_it_is_the_reference(keep):
 
 
 def test_the_kernel_has_its_switches():
-    got = layer(hiding=Hiding("ignore", "keep"))
+    got = layer(masking=Masking("ignore", "keep"))
     assert difference(got, right(keep=None)) < 1e-15
 
 
@@ -45,20 +45,20 @@ def torn(x):
     return torch.tensor(reference.merge_heads(x)).view(len(x), 3, x.shape[2], 4).numpy()
 
 
-def test_a_split_without_transpose_tears_the_words():
+def test_a_split_without_transpose_tears_the_heads():
     for letters, heads in (("qkv", (torn(Q), torn(K), torn(V))), ("k", (Q, torn(K), V))):
         context, _ = reference.attention(*heads, KEEP)
         got = layer(torn=letters)
         assert difference(got, out_of(reference.merge_heads(context))) < 1e-15
 
 
-def test_a_merge_without_transpose_mixes_the_words():
+def test_a_merge_without_transpose_mixes_the_tokens():
     context, _ = reference.attention(Q, K, V, KEEP)
     got = layer(merge=False)
     assert difference(got, out_of(torch.tensor(context).reshape(2, 5, 12).numpy())) < 1e-15
 
 
-def test_both_together_is_a_layer_of_torn_words():
+def test_both_together_is_a_layer_of_torn_heads():
     context, _ = reference.attention(torn(Q), torn(K), torn(V), KEEP)
     got = layer(torn="qkv", merge=False)
     assert difference(got, out_of(context.reshape(2, 5, 12))) < 1e-15
@@ -131,10 +131,10 @@ def test_a_shared_head_may_share_its_mask():
         assert difference(got, out_of(reference.merge_heads(context))) < 1e-15
 
 
-@pytest.mark.parametrize(("cut", "blocks"), [
+@pytest.mark.parametrize(("where", "blocks"), [
     ("own", ((0, 0), (1, 1), (2, 2))), ("first", ((0, 0),) * 3),
     ("rows", ((0, 0), (0, 1), (0, 2)))])
-def test_an_input_that_is_split_first_meets_a_square_of_the_weight(cut, blocks):
+def test_an_input_that_is_split_first_meets_a_square_of_the_weight(where, blocks):
     heads = []
     for side, letter in ((SAME, "q"), (OTHER, "k"), (OTHER, "v")):
         parts = [slice(4 * n, 4 * n + 4) for n in range(3)]
@@ -143,7 +143,7 @@ def test_an_input_that_is_split_first_meets_a_square_of_the_weight(cut, blocks):
                                + b_own[parts[column]] for n, (row, column) in enumerate(blocks)],
                               axis=1))
     context, _ = reference.attention(*heads, KEEP)
-    assert difference(layer(SAME, OTHER, SQUARE, cut=cut),
+    assert difference(layer(SAME, OTHER, SQUARE, input_split=where),
                       out_of(reference.merge_heads(context), SQUARE)) < 1e-15
 
 
@@ -184,13 +184,13 @@ def test_swapped_axes_let_examples_attend_to_each_other():
     ("of the last example", lambda b, h: KEEP[1, 0]),
     ("of the example before", lambda b, h: KEEP[b - 1, 0]),
     ("of the example after", lambda b, h: KEEP[(b + 1) % 2, 0])])
-def test_a_mask_goes_to_the_wrong_place(name, expected):
+def test_a_mask_is_used_by_the_wrong_heads_or_examples(name, expected):
     keep = np.array([[np.broadcast_to(expected(b, h), (5, 7)) for h in range(3)]
                      for b in range(2)])
-    assert difference(layer(masking=name), right(keep=keep)) < 1e-15
+    assert difference(layer(mask_fault=name), right(keep=keep)) < 1e-15
 
 
 def test_a_mask_on_the_queries_hides_them():
     keep = np.broadcast_to(KEEP, (2, 1, 7, 7)).swapaxes(2, 3)
-    got = layer(MEMORY, MEMORY, masking="on the queries")
+    got = layer(MEMORY, MEMORY, mask_fault="on the queries")
     assert difference(got, right(MEMORY, MEMORY, keep=keep)) < 1e-15

@@ -36,7 +36,7 @@ def test_the_commands_print_what_the_page_shows(tmp_path):
     assert said(hand_out, tmp_path) == handed
     for student, probe in PROBES.items():
         path = tmp_path / "homework" / f"{student.replace(' ', '_')}.py"
-        fault = homework_programs.chosen(grade.fields(path)["PATIENT"]).fault
+        fault = homework_programs.chosen(grade.fields(path)["PROGRAM"]).fault
         filled(path, probe, {"A": fault, "B": "no causal mask"}.get(student[0], ""))
     printed = said(grading, tmp_path)
     assert FIRST.sub(LAST, printed) == FIRST.sub(LAST, graded), printed
@@ -47,11 +47,11 @@ def test_the_probe_on_the_page_is_the_one_that_was_graded():
     assert shown.strip() == submissions.ROW_SUMS[len(submissions.HEAD):].strip()
 
 
-def test_the_patient_on_the_page_says_what_the_page_says():
+def test_the_program_on_the_page_says_what_the_page_says():
     code, = re.findall(r"```python\n(from utils\.doctor\.homework.*?)```", TEXT, re.DOTALL)
     known = {}
     exec(code, known)
-    assert f"# {known['patient']!r}\n" in code
+    assert f"# {known['program']!r}\n" in code
 
 
 def test_reveal_and_handing_out_need_numpy_alone(tmp_path):

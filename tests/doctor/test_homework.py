@@ -35,25 +35,25 @@ def test_a_class_goes_home_and_comes_back(tmp_path):
     names.write_text("Ada Lovelace\nBen Okafor\n\nÉmile Zola\nDora\n", encoding="utf-8")
     folder = tmp_path / "out"
     hand_out = ("hand-out", "--phrase", PHRASE, "--students", names, "--to", folder)
-    assert command(*hand_out) == (0, f"4 files in {folder}\n", "")
+    assert command(*hand_out) == (0, f"wrote 4 files to {folder}\n", "")
     ada, ben, dora, emile = (folder / f"{name}.py" for name in (
         "Ada_Lovelace", "Ben_Okafor", "Dora", "Émile_Zola"))
 
-    status, out, error = command(*hand_out)  # again: nobody's work is overwritten
+    status, out, error = command(*hand_out)  # again: no work is overwritten
     assert (status, out) == (2, "")
-    assert error.startswith("nothing written, as these exist already: Ada_Lovelace.py, ")
+    assert error.startswith("wrote no file, because these exist already: Ada_Lovelace.py, ")
 
-    faults = {path: programs.chosen(grade.fields(path)["PATIENT"]).fault
+    faults = {path: programs.chosen(grade.fields(path)["PROGRAM"]).fault
               for path in (ada, ben, emile, dora)}
     assert len(set(faults.values())) == 4
-    number = grade.fields(ben)["PATIENT"]
-    assert command("reveal", number)[1].startswith(f"patient {number}: {faults[ben]}")
+    number = grade.fields(ben)["PROGRAM"]
+    assert command("reveal", number)[1].startswith(f"program {number}: {faults[ben]}")
 
     filled(ada, submissions.THOROUGH, faults[ada])
     filled(ben, submissions.UNMASKED, "no causal mask")
     filled(emile, submissions.ALL, "")
     emile.write_text(emile.read_text("utf-8").replace(
-        f"PATIENT = {grade.fields(emile)['PATIENT']}", f"PATIENT = {number}"), "utf-8")
+        f"PROGRAM = {grade.fields(emile)['PROGRAM']}", f"PROGRAM = {number}"), "utf-8")
     (folder / "notes.txt").write_text("not a submission")
     out = commands.main(["grade", "--phrase", PHRASE, str(folder), "--csv"])
     assert len(out.splitlines()) == 1 + 4
@@ -62,19 +62,19 @@ def test_a_class_goes_home_and_comes_back(tmp_path):
     assert rows["Ben Okafor"][3:7] == ["62", "62%", "0%", "wrong"]
     assert rows["Ben Okafor"][7] == "misses 6 faults"
     assert rows["Émile Zola"][3:7] == ["0", "100%", "100%", ""]
-    assert rows["Émile Zola"][7].startswith(f"patient {number} was not given to 'Émile Zola'")
+    assert rows["Émile Zola"][7].startswith(f"program {number} was not given to 'Émile Zola'")
     assert rows["Dora"][3] == "0"
     assert rows["Dora"][7].startswith("raises NotImplementedError")
 
     practice = command("grade", ada)[1].splitlines()
     assert practice[0].split() == [*grade.COLUMNS[1:]]
-    assert practice[1].split() == ["Ada", "Lovelace", str(grade.fields(ada)["PATIENT"]), "100",
+    assert practice[1].split() == ["Ada", "Lovelace", str(grade.fields(ada)["PROGRAM"]), "100",
                                    "100%", "0%"]
 
 
 def test_the_phrase_draws_the_panel_and_signs_the_numbers(tmp_path, monkeypatch):
     path, = commands.hand_out(PHRASE, ["Ada"], tmp_path, "layer")
-    number = grade.fields(path)["PATIENT"]
+    number = grade.fields(path)["PROGRAM"]
     assert grade.fields(path)["LEVEL"] == "layer"
     asked = []
     monkeypatch.setattr(grade, "grades", lambda *given: asked.append(given) or [])
@@ -92,14 +92,14 @@ def test_a_file_runs_as_it_is_handed_out(tmp_path):
     filled(path, submissions.THOROUGH, "")
     done = subprocess.run([sys.executable, path], cwd=ROOT, env={"PYTHONPATH": str(ROOT)},
                           capture_output=True, text=True, check=True)
-    number = grade.fields(path)["PATIENT"]
-    assert done.stdout == f"asking\n<patient {number}, a kernel> is sick\n"
+    number = grade.fields(path)["PROGRAM"]
+    assert done.stdout == f"asking\n<program {number}, a kernel> is sick\n"
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (("grade", "nowhere.py"), "nowhere.py"),
     (("hand-out", "--phrase", "p", "--students", "nowhere.txt", "--to", "out"), "nowhere.txt"),
-    (("reveal", "-3"), "a patient has a number from 0")])
+    (("reveal", "-3"), "the number must be at least 0")])
 def test_what_cannot_be_done_is_said_without_a_traceback(arguments, message):
     status, out, error = command(*arguments)
     assert status == 2
@@ -107,8 +107,8 @@ def test_what_cannot_be_done_is_said_without_a_traceback(arguments, message):
     assert "Traceback" not in out + error
 
 
-def test_an_empty_folder_is_told(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no \*\.py in"):
+def test_an_empty_folder_raises_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no \*\.py in"):
         commands.main(["grade", str(tmp_path)])
 
 
@@ -150,14 +150,14 @@ def test_the_phrase_draws_the_panel():
     assert 0 <= commands.seed("") < 2**48
 
 
-@pytest.mark.parametrize("name", ['Ada', '"""', "O'Neil \\N{oops}", "Zoë\t$patient ${level}"])
+@pytest.mark.parametrize("name", ['Ada', '"""', "O'Neil \\N{oops}", "Zoë\t$number ${level}"])
 @pytest.mark.parametrize("level", programs.LEVELS)
 def test_the_handout_says_what_may_occur_and_nothing_of_what_does(name, level, tmp_path):
     path = tmp_path / "file.py"
     path.write_text(commands.handout(name, 12345678, level), encoding="utf-8")
     text = path.read_text(encoding="utf-8")
     compile(text, path.name, "exec")
-    assert grade.fields(path) == {"STUDENT": name, "PATIENT": 12345678, "LEVEL": level,
+    assert grade.fields(path) == {"STUDENT": name, "PROGRAM": 12345678, "LEVEL": level,
                                     "DIAGNOSIS": ""}
     told = " ".join(text.split())
     assert ", ".join(programs.names(level)) + ". 2. Write" in told
@@ -176,10 +176,10 @@ def test_two_students_never_get_one_file(tmp_path):
 def test_details_are_revealed_with_the_fault():
     window, plain = (next(n for n in range(999) if programs.chosen(n).fault == fault)
                      for fault in ("window", "no scale"))
-    assert commands.main(["reveal", str(plain)]) == f"patient {plain}: no scale"
+    assert commands.main(["reveal", str(plain)]) == f"program {plain}: no scale"
     detail = programs.chosen(window).detail
-    assert detail.endswith("its own position")
-    assert commands.main(["reveal", str(window)]) == f"patient {window}: window ({detail})"
+    assert detail.endswith("positions away")
+    assert commands.main(["reveal", str(window)]) == f"program {window}: window ({detail})"
     layer = programs.chosen(plain, "layer").fault
     assert layer in commands.main(["reveal", str(plain), "--level", "layer"])
 

@@ -6,7 +6,7 @@ import pytest
 from utils import doctor, reference
 from utils.doctor import _exam, faulty
 from utils.doctor._subject import Subject
-from utils.doctor.faulty.kernel import Hiding
+from utils.doctor.faulty.kernel import Masking
 from utils.doctor.levels import kernel as kernel_level, kernel_cases, kernel_switches
 from utils.doctor.levels.kernel_cases import Form
 from utils.doctor.levels.kernel_switches import Options
@@ -34,7 +34,7 @@ def test_answers_can_be_tried_apart():
     def program(q, k, v, keep):
         return reference.attention(q, k, v)[0]
     mine = _exam.Exam(Subject(program, "numpy"), kernel_level.Kernel(Form(), Options()))
-    assert mine.agrees({"hiding": Hiding("ignore", "keep")})
+    assert mine.agrees({"masking": Masking("ignore", "keep")})
     assert not mine.agrees({})
     assert mine.agrees({}, mine.answers[:1])  # without a mask it is right
 
@@ -56,18 +56,19 @@ def test_differences_are_told_with_the_worst_and_what_is_right():
         return context
     mine = _exam.Exam(Subject(program, "numpy"), kernel_level.Kernel(Form(), Options()))
     assert mine.differences().startswith("It differs from the reference in 1 of 9 cases, by up to ")
-    assert "(one mask for all); it is right with: no mask, padding, " in mine.differences()
+    assert ("(one mask for all). It equals the reference in these cases: no mask, padding, "
+            in mine.differences())
     worst = next(mine.gap(case, answer, {}) for case, answer in mine.answers
                  if case.name == "one mask for all")
     assert mine.largest({}) == worst > 1
     assert mine.evidence({}).startswith(
-        "The reference gives the same answers in 8 of 9 cases (float64, largest difference ")
+        "The reference gives the same outputs in 8 of 9 cases (float64, largest difference ")
 
     def twice(q, k, v, keep):
         return reference.attention(q, k, v, keep)[0] * (1.5 if keep is None else 3.0)
     mine = _exam.Exam(Subject(twice, "numpy"), kernel_level.Kernel(Form(), Options()))
     assert "(no mask" not in mine.differences()
-    assert mine.differences().endswith("it is right in none.")
+    assert mine.differences().endswith(").")
 
 
 def test_what_the_reader_has_said_is_no_limit():
@@ -85,18 +86,18 @@ def test_no_weights_are_seen_of_a_program_that_refuses():
     assert kernel_cases.weights_of(Subject(program, "numpy"), args) is None
 
 
-def test_the_first_complaint_is_told():
+def test_the_first_problem_is_returned():
     def program(q, k, v, keep):
         raise ValueError(f"{q.shape[2]} queries")
-    subject, _, problem = _exam.settle(program, kernel_level.levels(Options()))
+    subject, _, problem = _exam.choose(program, kernel_level.levels(Options()))
     assert (subject, problem) == (None, "raises ValueError: 5 queries")
 
 
 @pytest.mark.parametrize(("form", "options", "there", "absent"), [
     (Form(), Options(), "mask ignored", "tile for repeat"),
-    (Form(grouped=True), Options(), "tile for repeat", "other corner"),
-    (Form(square=True), Options(True), "q and k swapped", "other corner"),
-    (Form(), Options(True), "other corner", "k and v swapped"),
+    (Form(grouped=True), Options(), "tile for repeat", "other causal alignment"),
+    (Form(square=True), Options(True), "q and k swapped", "other causal alignment"),
+    (Form(), Options(True), "other causal alignment", "k and v swapped"),
     (Form(equal_features=True), Options(), "k and v swapped", "no causal mask")])
 def test_only_faults_that_can_show_are_tried(form, options, there, absent):
     names = {switch.fault for switch in kernel_switches.switches(form, options)}

@@ -36,13 +36,13 @@ def test_what_is_healthy_passes(probe, program, case):
 def test_the_reference_is_for_the_rule():
     found = kernel_probes.equals_reference(causal_attention, KERNEL)
     assert found.ok is False
-    assert found.sentence.startswith("It is not the reference: ")
+    assert found.sentence.startswith("It differs from the reference: ")
     assert not kernel_probes.equals_reference(attention, CAUSAL).ok
 
 
-def test_an_empty_row_is_no_matter_of_the_reference_or_of_sums():
-    rule = PADDED.rule & (np.arange(5) != 1)[:, None]
-    case = PADDED.with_mask(rule[:, None], rule)
+def test_a_fully_masked_row_does_not_count_for_the_reference_or_the_sums():
+    allowed = PADDED.allowed & (np.arange(5) != 1)[:, None]
+    case = PADDED.with_mask(allowed[:, None], allowed)
     for probe in PROBES[:3]:
         assert probe(lambda q, k, v, keep: np.where(
             keep.any(axis=-1)[..., None], attention(q, k, v, keep)[0], np.nan), case).ok
@@ -64,7 +64,7 @@ def test_a_sum_that_is_wrong_in_one_row_is_named():
         return context
     found = kernel_probes.row_sums(program, KERNEL)
     assert found == ("row sums", False, pytest.approx(0.25), 1e-9, "example 1, head 2, query 3",
-                     "The weights of a query sum to 0.75, not to 1 (example 1, head 2, query 3).")
+                     "The weights of a query sum to 0.75; expected 1 (example 1, head 2, query 3).")
 
 
 def test_heads_that_share_a_softmax_are_not_alone():
@@ -81,7 +81,7 @@ def test_tiled_heads_are_found_by_asking_a_group_alone():
         return attention(q, np.tile(k, (1, times, 1, 1)), np.tile(v, (1, times, 1, 1)), keep)
     found = kernel_probes.head_independence(tiled, GROUPED)
     assert found.ok is False
-    assert found.sentence.startswith("Beside other heads the answer is ")
+    assert found.sentence.startswith("Beside other heads, the output of a head is ")
     assert kernel_probes.row_sums(tiled, GROUPED).ok
 
 
@@ -104,7 +104,7 @@ def test_weights_in_another_shape_are_found():
     found = kernel_probes.weights_match(
         lambda *args: (attention(*args)[0], np.ones((2, 3, 7, 5))), KERNEL)
     assert (found.ok, found.sentence) == (
-        False, "The weights are (2, 3, 7, 5): not one for each query and key.")
+        False, "The weights are (2, 3, 7, 5); expected (b, h, 5, 7), one for each query and key.")
 
 
 # --- the scale
@@ -121,18 +121,19 @@ def test_another_scale_is_measured_at_each_width(scale, seen):
         return reference.attention(q, k, v, keep, scale=scale(q.shape[-1]))
     found = kernel_probes.variance(program, KERNEL)
     assert (found.ok, found.bound) == (False, 1e-3)
-    assert found.sentence == f"The scores vary by {seen}, not by 1: is the scale 1 / sqrt(d)?"
+    assert found.sentence == (
+        f"The scores have variance {seen}; expected 1: is the scale 1 / sqrt(d)?")
 
 
 def test_the_worst_ratio_is_seen():
     def program(scale):
         return lambda q, k, v, keep: reference.attention(q, k, v, keep, scale=scale)
-    assert kernel_probes.variance(program(0.25), KERNEL).saw == pytest.approx(0.25)
+    assert kernel_probes.variance(program(0.25), KERNEL).measured == pytest.approx(0.25)
     assert kernel_probes.variance(program(0.125), CAUSAL).ok is False
-    assert kernel_probes.variance(program(1.0), GROUPED).saw == pytest.approx(64)
+    assert kernel_probes.variance(program(1.0), GROUPED).measured == pytest.approx(64)
 
 
-def test_spread_asks_causal_programs_for_what_they_may_hear():
+def test_spread_uses_the_allowed_scores_of_causal_programs():
     for d in (4, 16):
         assert kernel_probes.spread(causal_attention, CAUSAL, d) == pytest.approx(1)
         assert kernel_probes.spread(attention, KERNEL, d) == pytest.approx(1)
@@ -141,14 +142,14 @@ def test_spread_asks_causal_programs_for_what_they_may_hear():
 def test_weights_of_zero_have_no_spread_to_measure():
     found = kernel_probes.variance(causal_attention, KERNEL)
     assert found.ok is False
-    assert not np.isfinite(found.saw)
+    assert not np.isfinite(found.measured)
 
 
 def test_no_spread_is_worse_than_a_wrong_one():
     def program(q, k, v, keep):
         keep = np.arange(k.shape[2]) > (0 if k.shape[2] == 64 else -1)
         return reference.attention(q, k, v, keep, scale=1.0)
-    assert not np.isfinite(kernel_probes.variance(program, KERNEL).saw)
+    assert not np.isfinite(kernel_probes.variance(program, KERNEL).measured)
 
 
 def test_within_takes_each_query_by_itself():
@@ -178,10 +179,10 @@ def test_a_healthy_cache_passes_in_chunks():
 
 
 @pytest.mark.parametrize("options", [{"align": "top_left"}, {"append": False}], ids=str)
-def test_a_cache_in_the_wrong_place_is_found(options):
+def test_a_faulty_cache_is_found(options):
     found = kernel_probes.cache(decoder(**options), SQUARE)
     assert found.ok is False
-    assert found.sentence.startswith("In chunks of 1 it gives ")
+    assert found.sentence.startswith("In chunks of 1, it gives ")
     assert kernel_probes.cache(decoder(**options), SQUARE, chunks=(7,)).ok
 
 
@@ -189,7 +190,7 @@ def test_a_fault_of_longer_chunks_is_found():
     def program(q, k, v, cache):
         context, cache = decoder()(q, k, v, cache)
         return context * (1 + (q.shape[2] == 3)), cache
-    assert kernel_probes.cache(program, SQUARE).sentence.startswith("In chunks of 3 it gives ")
+    assert kernel_probes.cache(program, SQUARE).sentence.startswith("In chunks of 3, it gives ")
     assert kernel_probes.cache(program, SQUARE, chunks=(1, 2)).ok
 
 
@@ -200,12 +201,12 @@ def test_a_cache_that_raises_is_a_fault():
         return decoder()(q, k, v, cache)
     found = kernel_probes.cache(program, SQUARE)
     assert (found.ok, found.where) == (False, "chunks of 1")
-    assert found.sentence == "In chunks of 1 it raises ValueError: shapes differ"
+    assert found.sentence == "In chunks of 1, it raises ValueError: shapes differ"
 
 
 def test_decoding_in_one_pass_is_causal_attention():
     context, error = kernel_probes.decoded(decoder(), SQUARE, 7)
-    expected, _ = reference.attention(SQUARE.queries, *SQUARE.read, masks.causal(7))
+    expected, _ = reference.attention(SQUARE.queries, *SQUARE.sources, masks.causal(7))
     assert error is None
     assert np.array_equal(context, expected)
 

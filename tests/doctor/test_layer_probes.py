@@ -26,11 +26,12 @@ def layer(x, memory, keep):
 @CASES
 def test_what_is_healthy_passes(case):
     found = [layer_probes.equals_reference(layer, case, WEIGHTS, 3),
-             layer_probes.same_words(layer, case),
+             layer_probes.same_tokens(layer, case),
              layer_probes.weights_on_off(layer, lambda *args: (layer(*args), None), case),
              layer_probes.weights_used(of_weights, case, WEIGHTS, 3)]
     assert [f.ok for f in found] == [True] * 4
-    assert [f.probe for f in found] == ["reference", "same words", "weights on/off", "weights used"]
+    assert [f.probe for f in found] == ["reference", "same tokens", "weights on/off",
+                                       "weights used"]
 
 
 def test_the_reference_has_the_same_weights_and_mask():
@@ -41,16 +42,16 @@ def test_the_reference_has_the_same_weights_and_mask():
     assert not layer_probes.equals_reference(layer, LAYER, WEIGHTS, 2).ok
 
 
-# --- equal words
+# --- equal tokens
 
-def test_softmax_over_queries_answers_equal_words_differently():
+def test_softmax_over_queries_gives_equal_tokens_different_outputs():
     def program(x, memory, keep):
         q, k, v = reference.project(x, memory, WEIGHTS, 3)
         weights = reference.softmax(reference.attention_scores(q, k), axis=-2)
         return reference.merge_heads(weights @ v)
-    found = layer_probes.same_words(program, LAYER)
+    found = layer_probes.same_tokens(program, LAYER)
     assert found.ok is False
-    assert found.sentence.startswith("All words are the same, yet one answer is ")
+    assert found.sentence.startswith("All tokens are equal, but one output is ")
 
 
 @pytest.mark.parametrize("case", [PADDED, PADDED_SELF], ids=["cross", "self"])
@@ -59,23 +60,24 @@ def test_a_mask_after_softmax_loses_a_share(case):
         q, k, v = reference.project(x, memory, WEIGHTS, 3)
         weights = reference.attention(q, k, v)[1] * (1 if keep is None else keep)
         return reference.merge_heads(weights @ v)
-    found = layer_probes.same_words(program, case)
+    found = layer_probes.same_tokens(program, case)
     assert found.ok is False
     assert found.where.startswith("example 1")
 
 
 def test_a_query_that_joins_its_answer_is_seen():
-    assert not layer_probes.same_words(lambda x, memory, keep: layer(x, memory, keep) + x, LAYER).ok
-    assert not layer_probes.same_words(
+    assert not layer_probes.same_tokens(
+        lambda x, memory, keep: layer(x, memory, keep) + x, LAYER).ok
+    assert not layer_probes.same_tokens(
         lambda x, memory, keep: layer(x, memory, keep) + np.arange(7)[:, None], SELF).ok
 
 
-def test_equal_words_of_each_example_are_the_first_of_its_own():
+def test_equal_tokens_are_the_first_of_the_first_example():
     def program(x, memory, keep):
-        assert np.array_equal(memory, np.broadcast_to(LAYER.read[0][:1, :1], memory.shape))
+        assert np.array_equal(memory, np.broadcast_to(LAYER.sources[0][:1, :1], memory.shape))
         assert np.array_equal(x, LAYER.queries)
         return layer(x, memory, keep)
-    assert layer_probes.same_words(program, LAYER).ok
+    assert layer_probes.same_tokens(program, LAYER).ok
 
 
 # --- weights on request
@@ -84,14 +86,14 @@ def test_another_path_for_the_weights_is_found():
     asking = lambda x, memory, keep: (layer(x, memory, None), "weights")  # noqa: E731
     found = layer_probes.weights_on_off(layer, asking, PADDED)
     assert found.ok is False
-    assert found.sentence.startswith("Asked for the weights it answers ")
+    assert found.sentence.startswith("Asked for its weights, it returns the output ")
     assert found.where.startswith("example 1")
     assert layer_probes.weights_on_off(layer, asking, LAYER).ok
 
 
-def test_empty_rows_are_another_matter():
-    rule = PADDED.rule & (np.arange(5) != 1)[:, None]
-    case = PADDED.with_mask(rule[:, None], rule)
+def test_fully_masked_rows_do_not_count():
+    allowed = PADDED.allowed & (np.arange(5) != 1)[:, None]
+    case = PADDED.with_mask(allowed[:, None], allowed)
 
     def other(x, memory, keep):
         return np.where(keep[:, 0].any(axis=-1)[..., None], layer(x, memory, keep), 5.0)
@@ -105,7 +107,7 @@ def test_the_parameters_are_counted_whatever_the_heads():
     count = sum(w.size for w in sizes.weights(d_in=11, d_model=12, d_out=13).values())
     found = layer_probes.parameter_count(count, 11, 12, 13)
     assert found == ("parameter count", True, count, count, "",
-                     f"It has {count} parameters, as it should.")
+                     f"It has {count} parameters, as expected.")
     assert layer_probes.parameter_count(4 * 12 * 12, 12, 12, biased="").ok
     assert layer_probes.parameter_count(4 * 12 * 12 + 4 * 12, 12, 12).ok
     assert layer_probes.parameter_count(3 * 11 * 12 + 12 * 13 + 12 + 13, 11, 12, 13, "ko").ok
@@ -131,15 +133,15 @@ def without(name):
 def test_a_weight_that_is_not_used_is_named(name):
     found = layer_probes.weights_used(without(name), LAYER, WEIGHTS, 3)
     assert (found.ok, found.where) == (False, name)
-    assert found.sentence.startswith(f"Some of {name} is not used as it should be")
+    assert found.sentence.startswith(f"Part of {name} is not used as it should be")
 
 
-def test_the_bias_of_k_cannot_be_heard():
+def test_the_bias_of_k_changes_no_output():
     assert layer_probes.weights_used(without("b_k"), LAYER, WEIGHTS, 3).ok
     found = layer_probes.weights_used(
         lambda x, memory, weights, *rest: of_weights(x, memory, weights, *rest) + weights["b_k"],
         LAYER, WEIGHTS, 3)
-    assert (found.ok, found.saw, found.where) == (False, 1, "b_k")
+    assert (found.ok, found.measured, found.where) == (False, 1, "b_k")
 
 
 def test_heads_that_share_a_projection_leave_the_others_unused():
@@ -147,7 +149,7 @@ def test_heads_that_share_a_projection_leave_the_others_unused():
         one = {name: np.tile(w[..., :4], 3) for name, w in weights.items() if name in "W_q b_q"}
         return of_weights(x, memory, weights | one, n_heads, keep)
     found = layer_probes.weights_used(shared, LAYER, WEIGHTS, 3)
-    assert (found.ok, found.saw, found.where) == (False, 6, "W_q")  # two of three columns
+    assert (found.ok, found.measured, found.where) == (False, 6, "W_q")  # two of three columns
 
 
 def test_input_split_before_the_projection_uses_the_diagonal():
@@ -156,10 +158,10 @@ def test_input_split_before_the_projection_uses_the_diagonal():
         cut = {name: diagonal * weights[name] for name in ("W_q", "W_k", "W_v")}
         return of_weights(x, memory, weights | cut, n_heads, keep)
     found = layer_probes.weights_used(split_first, LAYER, WEIGHTS, 3)
-    assert (found.ok, found.saw, found.where) == (False, 18, "W_q, W_k, W_v")
+    assert (found.ok, found.measured, found.where) == (False, 18, "W_q, W_k, W_v")
 
 
-def test_a_change_is_heard_through_a_norm():
+def test_a_change_is_found_behind_a_norm():
     def program(x, memory, weights, n_heads, keep):
         x, memory = map(norms.layer_norm, (x, memory))
         return norms.layer_norm(of_weights(x, memory, weights, n_heads, keep))

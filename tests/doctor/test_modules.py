@@ -106,7 +106,8 @@ def test_roles_are_guessed_by_name_or_by_order_and_told(names, order):
     report = doctor.examine(Named, "layer", call=call)
     assert (report.verdict, report.names) == ("note", [])
     told = ", ".join(f"{letter} in {name}" for letter, name in zip("qkvo", order, strict=True))
-    assert sorted(report.notes[0].removeprefix("Guessed: ").partition(";")[0].split(", ")) == (
+    guessed = report.notes[0].removeprefix("These roles are guessed: ").partition(".")[0]
+    assert sorted(guessed.split(", ")) == (
         sorted(told.split(", ")))
 
 
@@ -124,7 +125,8 @@ def test_an_order_that_was_only_guessed_is_a_note():
             self.names = "bacd"
     report = doctor.examine(Turned, "layer", call=call, self_attention=True)
     assert (report.verdict, report.names) == ("note", [])
-    assert report.notes[1].startswith("With the roles as guessed it shows: packed order (read as [")
+    assert report.notes[1].startswith(
+        "If the roles are as guessed, it has this fault: packed order (read as [")
     roles = dict(zip("qkvo", "abcd", strict=True))
     report = doctor.examine(Turned, "layer", call=call, self_attention=True, roles=roles)
     assert report.verdict == "sick"
@@ -144,9 +146,9 @@ def test_a_packing_that_was_only_guessed_is_a_note():
     report = doctor.examine(ByHead, "layer", self_attention=True)
     assert (report.verdict, report.names) == ("note", [])
     assert report.notes[1] == (
-        "With the roles as guessed it shows: interleaved packing (q, k, v: (n, h, d) is read as "
-        "(h, n, d)). If it is meant to hold them so, nothing is wrong.")
-    assert len(report.notes) == 2  # what it gives is exact, and what an empty row gets is zeros
+        "If the roles are as guessed, it has this fault: interleaved packing (q, k, v: (n, h, d) "
+        "is read as (h, n, d)). If it stores them in another way on purpose, nothing is wrong.")
+    assert len(report.notes) == 2  # what it gives is exact, and a fully masked row gets zeros
     report = doctor.examine(ByHead, "layer", self_attention=True, packed="inside",
                             roles={"o": "outside"})
     assert (report.verdict, report.names) == ("sick", [("interleaved packing",)])
@@ -168,10 +170,10 @@ def test_what_holds_no_weights_that_can_be_found_is_not_examined():
             return x
     report = doctor.examine(lambda e, h: Bare(), "layer", call=call)
     assert (report.verdict, report.headline) == (
-        "could not examine", 'where Bare holds q, k and v cannot be guessed; say roles={"q": name,'
-        ' "k": name, "v": name, "o": name}.')
+        "could not examine", "the parts of Bare that hold q, k and v cannot be guessed; pass "
+        'roles={"q": name, "k": name, "v": name, "o": name}.')
     report = doctor.examine(Bare(), "layer", n_heads=3)
-    assert report.headline == ("it holds no square weight, so its width cannot be seen; say "
+    assert report.headline == ("it has no square weight, so its width is unknown; pass "
                                'roles={"q": name, …}.')
 
 
@@ -184,7 +186,7 @@ def test_what_cannot_be_built_or_has_no_such_part_is_told_in_a_sentence():
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({}, "how many heads a module has must be said: n_heads="),
+    ({}, "n_heads= is missing: a module that is built has a fixed number of heads"),
     ({"n_heads": 5}, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: 2, 3, 4, 6"),
 ])
 def test_the_heads_of_a_built_module_must_be_said_and_fit(options, message):
@@ -295,8 +297,8 @@ def test_other_chance_in_a_module_is_not_called_dropout():
         def forward(self, x, memory, keep=None):
             return super().forward(x, memory, keep) + torch.randn(x.shape, dtype=x.dtype)
     report = doctor.examine(Noisy, "layer", roles=ROLES)
-    assert report.headline == ("no match. Asked the same again, it answers otherwise, and not by "
-                               "the dropout of a framework.")
+    assert report.headline == ("no match. Identical calls give different outputs, and "
+                               "the dropout of a framework does not explain it.")
 
 
 def test_a_lazy_module_is_called_once_before_its_weights_are_written():
@@ -306,10 +308,11 @@ def test_a_lazy_module_is_called_once_before_its_weights_are_written():
             for name in self.names:
                 self.add_module(name, torch.nn.LazyLinear(d_model))
     report = doctor.examine(Lazy, "layer")
-    assert (report.verdict, report.notes[0][:20]) == ("note", "Guessed: q in a, k i")
+    assert (report.verdict, report.notes[0][:34]) == (
+        "note", "These roles are guessed: q in a, k")
     report = doctor.examine(Lazy(12, 3), "layer", n_heads=3)
-    assert report.headline == ("it has weights whose shapes are not known before its first call; "
-                               "call it once, or hand over its class.")
+    assert report.headline == ("it has weights without a shape before its first call; call it "
+                               "once, or pass its class.")
 
 
 class WithNumpy:
@@ -326,9 +329,9 @@ class WithNumpy:
 def test_a_class_of_neither_framework_is_told_what_to_be(told):
     report = doctor.examine(WithNumpy, "layer", **told)
     assert (report.verdict, report.headline) == (
-        "could not examine", "it is neither a torch module nor a Keras layer, so no weights can be "
-        "written into it; its attention can be examined as a function of x, memory, weights, "
-        "n_heads and keep.")
+        "could not examine", "it is neither a torch module nor a Keras layer, so the doctor cannot "
+        "write weights into it; write its attention as a function of x, memory, weights, n_heads "
+        "and keep.")
 
 
 # --- layers of the libraries
@@ -346,19 +349,22 @@ def keras_mha(*args, **options):
 def test_torchs_layer_is_healthy_whatever_its_heads_and_layout(first, heads, self_attention):
     module = mha(12, heads, batch_first=first, dropout=0.1).train()
     report = doctor.examine(module, "layer", self_attention=self_attention)
-    fast = heads == 2 and first and self_attention  # its fast path gives NaN to an empty row
+    fast = heads == 2 and first and self_attention  # its fast path gives NaN to a fully masked row
     assert (report.program, report.verdict) == ("MultiheadAttention", "note" if fast else "healthy")
-    assert report.notes == ["A query without keys gets NaN."] * fast
+    assert report.notes == ["A fully masked row gets NaN."] * fast
     assert module.training
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_torchs_layer_needs_no_roles(bias):
-    report = doctor.examine(lambda e, h: mha(e, h, bias=bias), "layer", call=None)
+    class Built:
+        def __new__(cls, d_model, n_heads):
+            return mha(d_model, n_heads, bias=bias)
+    report = doctor.examine_layer(Built)
     assert (report.verdict, report.notes) == ("healthy", [])
     report = doctor.examine(mha(12, 3, kdim=10), "layer")
-    assert report.headline == ("it takes keys of width 10 beside queries of width 12; only one "
-                               "width can be examined.")
+    assert report.headline == ("it takes keys of width 10 and queries of width 12; the doctor "
+                               "examines layers with equal widths only.")
 
 
 def test_torchs_layer_can_be_wrong_by_how_it_is_called():
@@ -388,10 +394,13 @@ def test_keras_layer_gets_at_most_a_note_and_keeps_its_weights():
     before = layer(x, x).numpy()
     report = doctor.examine(layer, "layer")
     assert report.verdict == "note"
-    assert report.notes[0] == "A query without keys gets the average of all values."
+    assert report.notes[0] == "A fully masked row gets the average of all values."
     assert np.array_equal(layer(x, x), before)
-    assert doctor.examine(lambda e, h: keras_mha(h, e // h, use_bias=False), "layer",
-                          masks="none", call=None).verdict == "note"
+
+    class Built:
+        def __new__(cls, d_model, n_heads):
+            return keras_mha(n_heads, d_model // n_heads, use_bias=False)
+    assert doctor.examine_layer(Built, masks="none").verdict == "note"
 
 
 def test_a_module_that_is_derived_from_a_librarys_is_not_known():
@@ -459,10 +468,10 @@ class Asked(Attention):
 
 def test_asking_for_the_weights_must_not_change_the_answer():
     assert doctor.examine(Asked, "layer", roles=ROLES).verdict == "healthy"
-    report = doctor.examine(lambda e, h: Asked(e, h, 2.0), "layer", roles=ROLES, call=None)
+    report = doctor.examine(lambda e, h: Asked(e, h, 2.0), "layer", roles=ROLES)
     assert report.verdict == "sick"
-    assert report.findings[0].startswith("Asked for the weights it answers ")
-    assert report.headline.startswith("asked for the weights it answers ")
+    assert report.findings[0].startswith("Asked for its weights, it returns the output ")
+    assert report.headline.startswith("asked for its weights, it returns the output ")
 
 
 @pytest.mark.parametrize(("part", "count"), [(torch.nn.LayerNorm(12), 648),
@@ -581,7 +590,7 @@ def test_without_masks_a_module_is_called_without_one():
 def test_a_module_that_takes_other_arguments_is_told_how_it_is_called():
     report = doctor.examine(Text, "layer", causal=True)
     assert report.verdict == "could not examine"
-    assert "4 were given. A module is called as module(x, memory, keep); " in report.headline
+    assert "4 were given. A module is called as module(x, memory, keep): " in report.headline
 
 
 def test_biases_that_a_module_does_not_have_are_not_missed():
@@ -644,8 +653,9 @@ class Bare(torch.nn.Module):
         return self.project(3, context.transpose(1, 2).flatten(2))
 
 
-TURNED = ("With its square parameters as nn.Linear or Dense would hold them it shows: transposed "
-          "weight (x @ W.T for q, k, v, o). If it is meant to hold them so, nothing is wrong.")
+TURNED = ("If its square parameters are stored as nn.Linear or Dense would store them, it has this "
+          "fault: transposed weight (x @ W.T is used for q, k, v, o). If it stores them in another "
+          "way on purpose, nothing is wrong.")
 BARE = {n: f"W_{n}" for n in "qkvo"}
 
 
@@ -691,7 +701,7 @@ def test_whose_parameter_may_lie_either_way_is_read_off_the_roles_that_are_given
             self.a = Own(d_model)  # the last by order, the queries' by role
     report = doctor.examine(Mixed, "layer", call=call, roles=ROLES)
     assert (report.verdict, report.names) == ("note", [])
-    assert "(x @ W.T for q)" in report.notes[0]
+    assert "(x @ W.T is used for q)" in report.notes[0]
 
 
 def test_only_square_kernels_of_ones_own_classes_may_lie_either_way():
@@ -752,7 +762,7 @@ def test_an_output_beside_packed_weights_is_the_first_square_unless_a_name_says_
 
 
 def test_what_is_named_o_is_not_guessed_to_be_the_values():
-    with pytest.raises(guess.HoldingError):
+    with pytest.raises(guess.RolesError):
         guess.guess(holding(["query", "key", "out"]), 12, 3)
 
 
@@ -791,8 +801,9 @@ def test_a_vector_that_may_be_a_bias_is_asked_for():
     for roles in (None, BARE):
         report = doctor.examine(build, "layer", roles=roles, call=call)
         assert (report.verdict, report.headline) == (
-            "could not examine", "it holds no bias of W_q by name, but shift_of_q and shift_of_k "
-            "and shift_of_v and shift_of_o may be it; call the bias of W_q b_q, that of Wq bq.")
+            "could not examine", "it has no bias with a name that fits W_q, but shift_of_q and "
+            "shift_of_k and shift_of_v and shift_of_o may be its bias; call the bias of W_q b_q, "
+            "and that of Wq bq.")
     report = doctor.examine(partial(build, start=torch.zeros), "layer", call=call)
     assert report.verdict == "note"
     module = Bare(12, 3)
@@ -810,8 +821,8 @@ def test_a_vector_beside_a_linear_layer_without_bias_may_be_its():
     module.q_bias = torch.nn.Parameter(torch.zeros(36))
     assert len(guess.guess(module, 12, 3)) == 2
     torch.nn.init.normal_(module.q_bias)
-    with raises(_subject.RefusalError, "holds no bias of qkv by name, but q_bias may be it; call "
-                "the bias of W_q b_q, that of Wq bq"):
+    with raises(_subject.RefusalError, "has no bias with a name that fits qkv, but q_bias may be "
+                "its bias; call the bias of W_q b_q, and that of Wq bq"):
         guess.guess(module, 12, 3)
 
 
@@ -864,7 +875,7 @@ def test_heads_as_many_as_they_are_wide_are_written_whole():
         assert np.allclose(np.ravel(bias), held[f"b_{letter}"])
 
 
-def test_a_convolution_of_one_place_holds_a_kernel():
+def test_a_convolution_of_size_one_holds_a_weight_matrix():
     module = torch.nn.Module()
     module.q, module.k = torch.nn.Conv1d(12, 12, 1), torch.nn.Conv2d(12, 12, 1)
     module.v, module.o = torch.nn.Conv1d(12, 12, 3, groups=3), torch.nn.Linear(12, 12)
@@ -875,7 +886,7 @@ def test_a_convolution_of_one_place_holds_a_kernel():
         assert np.array_equal(getattr(module, letter).bias.detach(), HELD[f"b_{letter}"])
     for part in (module.v, torch.nn.Conv1d(12, 12, 1, groups=3), torch.nn.Conv1d(4, 12, 3)):
         module.v = part
-        with pytest.raises(guess.HoldingError):
+        with pytest.raises(guess.RolesError):
             guess.guess(module, 12, 3)
     module.v = torch.nn.Conv1d(12, 12, 1)
     assert guess.guess(module, 12, 3) == [Slot(n, n) for n in "qkvo"]
@@ -893,7 +904,7 @@ def test_a_weight_that_is_computed_is_told_in_a_sentence(norm, roles):
     report = doctor.examine(build(12, 3), "layer", n_heads=3, roles=roles)
     assert (report.verdict, report.headline) == (
         "could not examine", "it computes the weight of k from others, as weight_norm and "
-        "parametrize do; none can be written in.")
+        "parametrize do, so the doctor cannot write it.")
     module = build(12, 3)
     module.more, module.k = module.k, torch.nn.Linear(12, 12)
     assert guess.guess(module, 12, 3) == [Slot(n, n) for n in "qkvo"]
@@ -933,9 +944,9 @@ class Interleaved(Attention):
                                                   strict=True))])
 @pytest.mark.parametrize(("merged", "letters"), [(True, "q, k, v, o"), (False, "q, k, v")])
 def test_features_that_a_module_holds_in_an_order_of_its_own_are_a_note(merged, letters, roles):
-    told = ("With the features of each head side by side it shows: interleaved packing "
-            f"({letters}: (h, d) is read as (d, h)). If it is meant to hold them so, nothing is "
-            "wrong.")
+    told = ("If the dimensions of each head are stored side by side, it has this fault: "
+            f"interleaved packing ({letters}: (h, d) is read as (d, h)). If it stores them in "
+            "another way on purpose, nothing is wrong.")
     report = doctor.examine(partial(Interleaved, merged=merged), "layer", call=call, roles=roles)
     assert (report.verdict, report.names, told in report.notes) == ("note", [], True)
     report = doctor.examine(Interleaved(12, 3, merged, 1.0), "layer", n_heads=3, roles=roles)

@@ -9,10 +9,10 @@ from utils.doctor.probes import run as probe_run
 from utils.doctor.probes.case import Finding, kernel_case, layer_case
 
 WEIGHTS = sizes.weights(d_in=12, d_out=12)
-EVERY = ["shape", "determinism", "untouched", "causality", "hearing", "padding", "equivariance",
-         "batch independence", "query independence", "finiteness", "empty row"]
+EVERY = ["shape", "determinism", "untouched", "causality", "dependence", "padding", "equivariance",
+         "batch independence", "query independence", "finiteness", "fully masked row"]
 KERNEL = [*EVERY, "row sums", "head independence", "weights match", "variance"]
-LAYER = [*EVERY, "same words"]
+LAYER = [*EVERY, "same tokens"]
 
 
 def attention(causal=False, align=None, **faults):
@@ -48,11 +48,12 @@ def failed(found):
 @pytest.mark.parametrize(("options", "asked"), [
     ({}, KERNEL), ({"grouped": True}, KERNEL), ({"square": True}, KERNEL), ({"d_v": 4}, KERNEL),
     ({"masks": "padding"}, [n for n in KERNEL if n != "causality"]),
-    ({"masks": "none"}, [n for n in KERNEL if n not in ("causality", "padding", "empty row")]),
+    ({"masks": "none"},
+     [n for n in KERNEL if n not in ("causality", "padding", "fully masked row")]),
     ({"causal": True}, [n for n in KERNEL if n != "equivariance"]),
     ({"causal": True, "align": "top_left"}, [n for n in KERNEL if n != "equivariance"]),
     ({"causal": True, "align": "bottom_right", "masks": "none"},
-     [n for n in KERNEL if n not in ("equivariance", "padding", "empty row")])], ids=str)
+     [n for n in KERNEL if n not in ("equivariance", "padding", "fully masked row")])], ids=str)
 def test_a_healthy_kernel_passes_all_probes_that_fit_it(options, asked):
     program = attention(options.get("causal", False), options.get("align"))
     for seed in range(3):
@@ -65,7 +66,8 @@ def test_a_healthy_kernel_passes_all_probes_that_fit_it(options, asked):
     ({}, LAYER), ({"square": True}, LAYER),
     ({"self_attention": True}, [n for n in LAYER if n != "query independence"]),
     ({"masks": "padding"}, [n for n in LAYER if n != "causality"]),
-    ({"masks": "none"}, [n for n in LAYER if n not in ("causality", "padding", "empty row")])],
+    ({"masks": "none"},
+     [n for n in LAYER if n not in ("causality", "padding", "fully masked row")])],
     ids=str)
 def test_a_healthy_layer_passes_all_probes_that_fit_it(options, asked):
     for seed in range(3):
@@ -80,7 +82,7 @@ def test_a_healthy_causal_layer_passes():
         return layer(x, memory, own if keep is None else keep & own)
     found = probes.probe_layer(program, causal=True)
     assert failed(found) == []
-    assert names(found) == [n for n in LAYER if n not in ("equivariance", "same words")]
+    assert names(found) == [n for n in LAYER if n not in ("equivariance", "same tokens")]
     assert failed(probes.probe_layer(program, causal=True, self_attention=True)) == []
     assert "causality" in failed(probes.probe_layer(layer, causal=True))
 
@@ -90,7 +92,7 @@ def test_a_healthy_decoder_passes():
         found = probes.probe_decoding(decoder, seed=seed)
         assert failed(found) == []
     assert names(found) == [n for n in KERNEL if n not in (
-        "equivariance", "padding", "empty row")] + ["cache"]
+        "equivariance", "padding", "fully masked row")] + ["cache"]
 
 
 def test_a_decoder_that_reads_ahead_fails_as_a_kernel_and_one_that_forgets_by_its_cache():
@@ -176,8 +178,9 @@ def test_a_program_that_raises_could_not_be_asked(ask):
     found = ask(program)
     assert {finding.ok for finding in found} == {None}
     assert {finding.sentence for finding in found} == {
-        "Could not be asked: ValueError: mat1 and mat2 cannot be multiplied"}
-    assert names(found)[-1] in ("variance", "same words", "cache")
+        "The probe could not run: the program raised ValueError: "
+        "mat1 and mat2 cannot be multiplied"}
+    assert names(found)[-1] in ("variance", "same tokens", "cache")
 
 
 def test_only_the_probe_that_could_not_ask_says_so():
@@ -189,7 +192,7 @@ def test_only_the_probe_that_could_not_ask_says_so():
     assert failed(found.values()) == ["batch independence"]
     assert found["batch independence"] == Finding(
         "batch independence", None, pytest.approx(np.nan, nan_ok=True), 0, "",
-        "Could not be asked: IndexError: " + "x" * 200)
+        "The probe could not run: the program raised IndexError: " + "x" * 200)
 
 
 def test_a_wrong_shape_is_the_first_thing_said():
@@ -209,7 +212,7 @@ def test_one_example_is_short_and_one_is_shorter():
     assert lengths == {(5, 2), (2, 5), (5, 3), (3, 5)}
 
 
-def test_where_any_mask_is_taken_a_word_stands_behind_the_padding():
+def test_where_any_mask_is_taken_a_token_follows_the_padding():
     def keep(promise):
         return probe_run.kinds(kernel_case(), True, "top_left", promise, 0)["padded"].keep
     assert sorted(keep("any")[:, 0, 0].tolist()) == [

@@ -20,7 +20,7 @@ def seed():
 
 
 def attend(keep):
-    """Return a program that averages the words that ``keep`` (i, j) allows."""
+    """Return a program that averages the tokens that ``keep`` (i, j) allows."""
     keep = torch.as_tensor(keep).double()
     return lambda x: keep @ x
 
@@ -44,7 +44,7 @@ def test_a_leak_in_one_example_or_one_feature_is_enough():
     assert leaks(program, X) == [[2, 5]]
 
 
-def test_a_leak_far_below_the_other_numbers_is_heard():
+def test_a_leak_far_below_the_other_numbers_is_found():
     keep = masks.causal(N) + 1e-12 * ~masks.causal(N)
     assert leaks(attend(keep), X) == AHEAD
 
@@ -59,7 +59,7 @@ def test_the_rule_is_the_callers():
     assert leaks(attend(prefix), X, torch.as_tensor(prefix)) == []
 
 
-def test_a_place_may_hear_itself_whatever_the_rule():
+def test_a_position_may_depend_on_itself_whatever_the_mask():
     assert leaks(lambda x: 2 * x, X, np.zeros((N, N), bool)) == []
 
 
@@ -68,11 +68,11 @@ def test_normalising_over_time_leaks_and_over_features_does_not():
     assert leaks(lambda x: norms.layer_norm(x, axis=-1), X) == []
 
 
-def test_a_leak_without_a_slope_is_heard():
+def test_a_leak_with_a_derivative_of_zero_is_found():
     assert leaks(lambda x: x + x.argmax(dim=1, keepdim=True), X) != []
 
 
-def test_nan_counts_as_heard():
+def test_nan_counts_as_a_dependence():
     assert leaks(lambda x: x + torch.nan, X) == AHEAD
 
 

@@ -6,7 +6,7 @@ import pytest
 from utils import sizes
 from utils.doctor import _search, faulty
 from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Hiding
+from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Masking
 from utils.doctor.levels import fit
 
 A, B, C, D = (Switch(name, {name: 1}) for name in "abcd")
@@ -49,9 +49,9 @@ def test_sets_of_the_last_switches_come_first_and_are_found_in_order():
 
 
 def test_two_values_of_one_setting_do_not_go_together():
-    assert _search.together((A, B)) == {"a": 1, "b": 1}
-    assert _search.together((A, OTHER_A)) is None
-    assert _search.together(()) == {}
+    assert _search.merged((A, B)) == {"a": 1, "b": 1}
+    assert _search.merged((A, OTHER_A)) is None
+    assert _search.merged(()) == {}
 
 
 @pytest.mark.parametrize(("got", "expected", "gap", "defined_only"), [
@@ -81,34 +81,34 @@ def test_no_scale_is_read_off_weights_of_another_kind():
     assert fit.scales(np.maximum(PRODUCTS, 0), PRODUCTS, np.True_) == {}
 
 
-def test_the_scale_can_be_read_where_nothing_is_hidden():
-    soft = weights(KEEP, hiding=Hiding("fill", value=-1.0))
+def test_the_scale_is_estimated_without_a_mask():
+    soft = weights(KEEP, masking=Masking("fill", value=-1.0))
     assert fit.scales(soft, PRODUCTS, np.True_) == {}
     assert fit.scales(soft, PRODUCTS, KEEP)[KEYS,] == pytest.approx(0.5, abs=1e-12)
 
 
 @pytest.mark.parametrize("how", ["fill", "add"])
-def test_a_sentinel_is_read_off_the_weights(how):
-    soft = weights(KEEP, hiding=Hiding(how, value=-7.0))
-    found = fit.hidden(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5)
+def test_a_mask_value_is_estimated_from_the_weights(how):
+    soft = weights(KEEP, masking=Masking(how, value=-7.0))
+    found = fit.mask_value(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5)
     assert (found.how, found.value) == (how, pytest.approx(-7, abs=1e-10))
 
 
 @pytest.mark.parametrize("how", ["fill", "add"])
 @pytest.mark.parametrize("value", [-98.0, -100.0])
-def test_a_sentinel_is_guessed_where_float32_has_all_but_lost_the_weights(how, value):
-    soft = weights(KEEP, hiding=Hiding(how, value=value)).astype("float32").astype("float64")
+def test_a_mask_value_is_rounded_where_float32_has_lost_the_digits_of_the_weights(how, value):
+    soft = weights(KEEP, masking=Masking(how, value=value)).astype("float32").astype("float64")
     assert 0 < soft[~KEEP].max() < 1e-37
-    assert fit.hidden(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) == (how, value)
-    assert fit.hidden(np.where(KEEP, soft, 0.0), PRODUCTS, KEEP, EVERYWHERE, (KEYS,),
+    assert fit.mask_value(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) == (how, value)
+    assert fit.mask_value(np.where(KEEP, soft, 0.0), PRODUCTS, KEEP, EVERYWHERE, (KEYS,),
                             0.5) is None
 
 
-def test_what_is_hidden_altogether_has_no_sentinel():
-    assert fit.hidden(weights(KEEP), PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None
-    half = weights(KEEP, hiding=Hiding("fill", value=-7.0)) * (KEEP | (PRODUCTS > 0))
-    assert fit.hidden(half, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None
-    assert fit.hidden(half, PRODUCTS, KEEP, KEEP | (PRODUCTS > 0), (KEYS,), 0.5) is not None
+def test_weights_of_zero_have_no_mask_value():
+    assert fit.mask_value(weights(KEEP), PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None
+    half = weights(KEEP, masking=Masking("fill", value=-7.0)) * (KEEP | (PRODUCTS > 0))
+    assert fit.mask_value(half, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) is None
+    assert fit.mask_value(half, PRODUCTS, KEEP, KEEP | (PRODUCTS > 0), (KEYS,), 0.5) is not None
 
 
 @pytest.mark.parametrize("true", [-8.0, -0.25, 0.0, 0.3, 5.0])
@@ -118,7 +118,7 @@ def test_a_number_is_fitted_within_the_grid(true):
     assert len({fit.fitted(lambda x: abs(x - true), grid, n) for n in (0, 1, 2)}) == 3
 
 
-@pytest.mark.parametrize("corner", ["top_left", "bottom_right"])
+@pytest.mark.parametrize("align", ["top_left", "bottom_right"])
 @pytest.mark.parametrize("band", [Band(2, 1), Band(1, 0), Band(None, 1), Band(None, None)])
-def test_the_reach_is_read_off_the_weights(band, corner):
-    assert fit.reach(weights(band=band, corner=corner), corner) == band
+def test_the_reach_is_read_off_the_weights(band, align):
+    assert fit.reach(weights(band=band, align=align), align) == band

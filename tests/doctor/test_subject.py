@@ -59,14 +59,14 @@ def test_keras_counts_as_tensorflow():
 
 @pytest.mark.parametrize(("program", "words"), [
     (lambda x: 1 / 0, "raises ZeroDivisionError: division by zero"),
-    (lambda x: None, "returns None instead of an array"),
-    (lambda x: (x, x, x), "returns a tuple of 3 instead of an array"),
-    (lambda x: (None, x), "returns a NoneType instead of an array"),
-    (lambda x: 3.0, "returns a float instead of an array")])
-def test_what_is_no_answer_is_told_in_words(program, words):
+    (lambda x: None, "returns None; expected an array"),
+    (lambda x: (x, x, x), "returns a tuple of length 3; expected an array"),
+    (lambda x: (None, x), "returns a NoneType; expected an array"),
+    (lambda x: 3.0, "returns a float; expected an array")])
+def test_what_is_no_answer_becomes_an_error_in_words(program, words):
     answer = Subject(program, "numpy")(X)
     if "NoneType" in words:
-        words = "returns None instead of an array"
+        words = "returns None; expected an array"
     assert (answer.out, answer.error) == (None, words)
 
 

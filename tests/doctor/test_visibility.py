@@ -1,4 +1,4 @@
-"""A probe for who hears whom passes what is healthy, and names the pair that is not."""
+"""A probe for dependence passes what is healthy, and names the pair that is not."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def uniform(q, k, v, keep):
 
 HEALTHY = [(attention, PADDED), (layer, PADDED_LAYER), (layer, PADDED_SELF),
            (attention, causal(KERNEL, "bottom_right")), (layer, causal(SELF))]
-PROBES = [visibility.causality, visibility.hearing, visibility.padding]
+PROBES = [visibility.causality, visibility.dependence, visibility.padding]
 
 
 @pytest.mark.parametrize("number", range(len(HEALTHY)))
@@ -37,46 +37,46 @@ PROBES = [visibility.causality, visibility.hearing, visibility.padding]
 def test_what_is_healthy_passes(probe, number):
     found = probe(*HEALTHY[number])
     assert found.ok is True
-    assert found.saw <= found.bound
+    assert found.measured <= found.bound
     assert found.probe == probe.__name__.replace("_", " ")
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_an_example_may_have_no_words(number):
-    assert visibility.empty_row(*HEALTHY[number]).ok
+def test_an_example_may_be_fully_masked(number):
+    assert visibility.fully_masked_row(*HEALTHY[number]).ok
 
 
-# --- who hears whom
+# --- which outputs depend on which tokens
 
-def test_heard_is_who_may_hear():
+def test_outputs_depend_on_the_tokens_that_the_mask_allows():
     case = causal(KERNEL, "top_left")
-    found = visibility.heard(attention, case)
+    found = visibility.depends(attention, case)
     assert np.array_equal(found, np.broadcast_to(masks.causal(5, 7, "top_left"), (2, 3, 5, 7)))
-    assert np.array_equal(visibility.heard(layer, LAYER), np.ones((2, 5, 7), bool))
+    assert np.array_equal(visibility.depends(layer, LAYER), np.ones((2, 5, 7), bool))
 
 
-def test_one_feature_is_enough_to_hear():
+def test_one_dimension_is_enough_for_a_dependence():
     def program(x, memory, keep):
         return np.pad(layer(x, memory, keep)[..., :1], [(0, 0), (0, 0), (0, 5)])
-    assert visibility.heard(program, LAYER).all()
+    assert visibility.depends(program, LAYER).all()
 
 
-def test_heard_may_be_told_what_is_rounding():
-    assert visibility.heard(attention, KERNEL).all()
-    assert not visibility.heard(attention, KERNEL, 10).any()
+def test_differences_up_to_the_threshold_are_no_dependence():
+    assert visibility.depends(attention, KERNEL).all()
+    assert not visibility.depends(attention, KERNEL, 10).any()
 
 
-def test_a_key_that_only_counts_and_a_value_that_only_counts_are_heard():
+def test_a_dependence_on_the_key_or_on_the_value_alone_is_found():
     def value_of_key_zero(q, k, v, keep):
         return attention(q, k, np.broadcast_to(v[..., :1, :], v.shape), keep)[0] + k.sum()
-    assert visibility.heard(value_of_key_zero, KERNEL).all()
-    assert visibility.heard(uniform, KERNEL).all()
+    assert visibility.depends(value_of_key_zero, KERNEL).all()
+    assert visibility.depends(uniform, KERNEL).all()
 
 
-def test_words_hear_themselves_in_self_attention():
+def test_pairs_leave_out_the_diagonal_in_self_attention():
     found = np.ones((2, 7, 7), bool)
     assert np.array_equal(visibility.pairs(found, SELF)[1], ~np.eye(7, dtype=bool))
-    assert visibility.pairs(found, SELF._replace(read=(1,))).all()
+    assert visibility.pairs(found, SELF._replace(sources=(1,))).all()
     one_head = np.zeros((2, 3, 5, 7), bool)
     one_head[1, 2, 3, 4] = True
     assert np.argwhere(visibility.pairs(one_head, KERNEL)).tolist() == [[1, 3, 4]]
@@ -89,27 +89,28 @@ def test_the_first_leak_is_named():
         return layer(x, memory, keep)
     found = visibility.causality(program, causal(SELF))
     assert found == ("causality", False, 2, 0, "example 1, query 2, key 5",
-                     "Query 2 hears key 5, which it may not (pairs of this kind: 2).")
+                     "Output 2 depends on masked token 5 (pairs like this: 2).")
 
 
 def test_normalising_over_time_reads_the_future():
     found = visibility.causality(lambda x, memory, keep: layer(*2 * (norms.layer_norm(x, axis=1),),
                                                                keep), causal(SELF))
-    assert (found.ok, found.saw) == (False, 2 * 21)
+    assert (found.ok, found.measured) == (False, 2 * 21)
 
 
-def test_the_first_deaf_head_is_named():
+def test_the_first_head_without_a_dependence_is_named():
     def program(q, k, v, keep):
         keep = np.ones((2, 3, 5, 7), bool)
         keep[1, 0, 3, 4] = keep[1, 2, 1, 2] = False
         return attention(q, k, v, keep)
-    found = visibility.hearing(program, KERNEL)
-    assert found == ("hearing", False, 2, 0, "example 1, query 3, key 4",
-                     "Query 3 does not hear key 4, which it may (pairs of this kind: 2).")
+    found = visibility.dependence(program, KERNEL)
+    assert found == ("dependence", False, 2, 0, "example 1, query 3, key 4",
+                     "Output 3 does not depend on token 4, to which its query may attend "
+                     "(pairs like this: 2).")
 
 
-def test_what_may_not_be_heard_need_not_be():
-    assert visibility.hearing(attention, PADDED).ok
+def test_masked_tokens_need_no_dependence():
+    assert visibility.dependence(attention, PADDED).ok
     assert visibility.causality(uniform, KERNEL).ok
 
 
@@ -124,7 +125,7 @@ def test_a_mask_without_effect_lets_the_padding_through(program, case):
     found = visibility.padding(program, case)
     assert found.ok is False
     assert found.where.startswith("example 1")
-    assert found.saw > 1
+    assert found.measured > 1
 
 
 def test_a_leak_of_one_part_in_a_hundred_million_is_seen():
@@ -134,7 +135,7 @@ def test_a_leak_of_one_part_in_a_hundred_million_is_seen():
     assert visibility.padding(program, PADDED).ok is False
 
 
-def test_keys_alone_are_rubbish_enough():
+def test_noise_in_the_keys_is_enough():
     def program(q, k, v, keep):
         return attention(q, k, v, keep)[0] * (1 + 0.1 * np.tanh(k.sum(axis=-2, keepdims=True)))[
             ..., :1]
@@ -149,7 +150,7 @@ def test_a_small_constant_is_no_mask_beside_large_scores(constant):
     assert visibility.padding(program, PADDED).ok is False
 
 
-def test_a_layer_is_asked_loudly_too():
+def test_a_layer_gets_large_scores_too():
     def program(x, memory, keep):
         q, k, v = reference.project(x, memory, WEIGHTS, 3)
         scores = np.where(keep, reference.attention_scores(q, k), -40.0)
@@ -158,33 +159,33 @@ def test_a_layer_is_asked_loudly_too():
     assert visibility.padding(program, tame).ok is False
 
 
-def test_voices_differ_in_their_scores_alone():
-    (plain, size), (loud, _), (low, _) = visibility.voices(PADDED)
+def test_scaled_cases_differ_in_their_scores_alone():
+    (plain, size), (large, _), (low, _) = visibility.scaled_cases(PADDED)
     assert plain is PADDED
     assert size == 1e6
-    assert np.array_equal(loud.queries, 30 * PADDED.queries)
-    assert (reference.attention_scores(low.queries, low.read[0]) < 0).all()
-    assert low.read[1] is loud.read[1] is PADDED.read[1]
+    assert np.array_equal(large.queries, 30 * PADDED.queries)
+    assert (reference.attention_scores(low.queries, low.sources[0]) < 0).all()
+    assert low.sources[1] is large.sources[1] is PADDED.sources[1]
     for case in (PADDED_LAYER, PADDED_SELF):
-        (plain, quiet), (loud, low) = visibility.voices(case)
+        (plain, quiet), (large, low) = visibility.scaled_cases(case)
         assert plain is case
         assert (quiet, low) == (100, 1)
-        assert np.array_equal(loud.queries, 30 * case.queries)
+        assert np.array_equal(large.queries, 30 * case.queries)
 
 
-def test_padded_words_may_ask_what_they_like():
+def test_outputs_of_padding_do_not_count():
     assert visibility.padding(lambda x, memory, keep: x, PADDED_SELF).ok
 
 
-def test_rubbish_stands_only_where_nobody_looks():
+def test_noise_is_only_in_masked_tokens():
     hidden = np.arange(7) >= np.array([7, 3])[:, None]
-    k, v = visibility.rubbish(KERNEL.read, hidden, 1e6)
-    for new, old in zip((k, v), KERNEL.read, strict=True):
+    k, v = visibility.with_noise(KERNEL.sources, hidden, 1e6)
+    for new, old in zip((k, v), KERNEL.sources, strict=True):
         changed = (new != old).any(axis=-1)
         assert np.array_equal(changed, np.broadcast_to(hidden[:, None], (2, 3, 7)))
     assert v[1, :, 3:].std() == pytest.approx(1e6, rel=0.2)
     assert k[1, :, 3:].std() == pytest.approx(1, rel=0.2)
-    memory, = visibility.rubbish(LAYER.read, hidden, 100)
+    memory, = visibility.with_noise(LAYER.sources, hidden, 100)
     assert memory[1, 3:].std() == pytest.approx(100, rel=0.3)
 
 
@@ -200,23 +201,23 @@ def test_a_mask_that_is_added_passes_if_it_is_large_enough(mask):
         assert visibility.padding(program, padded(layer_case(seed), LENGTHS)).ok
 
 
-# --- nothing to hear
+# --- fully masked rows
 
-def test_nan_for_nothing_is_told():
+def test_nan_in_a_fully_masked_row_is_found():
     def plain(q, k, v, keep):
         scores = reference.attention_scores(q, k, keep)
         exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return exps / exps.sum(axis=-1, keepdims=True) @ v
-    found = visibility.empty_row(plain, PADDED)
+    found = visibility.fully_masked_row(plain, PADDED)
     assert (found.ok, found.where) == (False, "example 0")
-    assert found.sentence == "A query that may attend to nothing gets NaN."
+    assert found.sentence == "A fully masked row gets NaN or infinity."
 
 
-def test_an_empty_example_that_spoils_another_is_told():
+def test_a_fully_masked_example_that_changes_another_is_found():
     def program(q, k, v, keep):
         context, _ = attention(q, k, v, keep)
         return context + (~keep.any(axis=-1)).sum()
-    found = visibility.empty_row(program, PADDED)
-    assert (found.ok, found.saw > 0.1) == (False, True)
-    assert "disturbs" in found.sentence
+    found = visibility.fully_masked_row(program, PADDED)
+    assert (found.ok, found.measured > 0.1) == (False, True)
+    assert found.sentence.startswith("A fully masked example changes another one: ")
     assert found.where.startswith("example 1")

@@ -97,7 +97,7 @@ def kernel_answers(specimen, program, seed):
 
 def of_empty_rows(options, q, k, v):
     """Return (context, weights) of queries that may attend to nothing, as the options say."""
-    choice = options.get("empty_rows", "zeros")
+    choice = options.get("fully_masked", "zeros")
     if choice == "unmasked":
         return reference.attention(q, k, v)
     context, weights = reference.attention(0 * q, k, v)  # equal scores: the average

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from zoo.specimen import specimen
 
 
-@specimen("kernel", causal=True, empty_rows="nan")
+@specimen("kernel", causal=True, fully_masked="nan")
 def two_masks_in_one(q, k, v, keep):
     """Join the triangle and the padding, fill once."""
     n = q.size(-2)
@@ -29,11 +29,11 @@ def newest_queries(q, k, v, keep):
     return exps @ v / np.fmax(exps.sum(-1, keepdims=True), 1e-300)
 
 
-@specimen("kernel", fault="causal off by one", causal=True, empty_rows="average",
+@specimen("kernel", fault="causal off by one", causal=True, fully_masked="average",
           note="one key too many: triu(diagonal=2) leaves the next position open",
-          healed=("diagonal=2", "diagonal=1"))
+          fixed=("diagonal=2", "diagonal=1"))
 def second_diagonal(q, k, v, keep):
-    """Start the forbidden triangle above the diagonal."""
+    """Start the masked triangle above the diagonal."""
     scores = torch.einsum("bhid,bhjd->bhij", q, k) / q.shape[-1] ** 0.5
     future = torch.triu(torch.ones(q.size(2), k.size(2), dtype=torch.bool), diagonal=2)
     scores = scores.masked_fill(future, -1e9)
@@ -44,7 +44,7 @@ def second_diagonal(q, k, v, keep):
 
 @specimen("kernel", fault="causal off by one", framework="numpy", causal=True,
           note="one key too few: a query does not see its own position, the first sees nothing",
-          healed=("j < i", "j <= i"))
+          fixed=("j < i", "j <= i"))
 def strictly_before(q, k, v, keep):
     """Attend to the past."""
     i, j = np.indices((q.shape[2], k.shape[2]))
@@ -57,7 +57,7 @@ def strictly_before(q, k, v, keep):
 @specimen("kernel", fault="causal mask inverted", causal=True,
           source="https://github.com/rasbt/LLMs-from-scratch/issues/1061",
           note="SDPA wants True where a query may attend: this passes the future",
-          healed=("diagonal=1)", "diagonal=1).logical_not()"))
+          fixed=("diagonal=1)", "diagonal=1).logical_not()"))
 def mask_of_the_other_api(q, k, v, keep):
     """Pass the mask that was made for nn.MultiheadAttention to the fused kernel."""
     causal = torch.triu(torch.ones(q.size(2), k.size(2), dtype=torch.bool), diagonal=1)
@@ -67,7 +67,7 @@ def mask_of_the_other_api(q, k, v, keep):
 
 @specimen("kernel", fault="no causal mask", causal=True,
           source="https://github.com/shiyu-coder/Kronos/issues/199",
-          note="in eval the triangle is not applied", healed=("training=False", "training=True"))
+          note="in eval the triangle is not applied", fixed=("training=False", "training=True"))
 def causal_while_training(q, k, v, keep, training=False):
     """Hide the future where it could be copied: in training."""
     mask = torch.ones(q.size(2), k.size(2), dtype=torch.bool)
@@ -78,10 +78,10 @@ def causal_while_training(q, k, v, keep, training=False):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-@specimen("kernel", fault="other corner", causal=True, align="bottom_right",
+@specimen("kernel", fault="other causal alignment", causal=True, align="bottom_right",
           source="https://github.com/pytorch/pytorch/issues/103082",
           note="tril hangs from the top left; the queries are the last positions",
-          healed=("tril()", "tril(k.size(-2) - q.size(-2))"))
+          fixed=("tril()", "tril(k.size(-2) - q.size(-2))"))
 def triangle_of_any_shape(q, k, v, keep):
     """Hide the future of the newest positions."""
     mask = q.new_ones(q.size(-2), k.size(-2)).tril().bool()
@@ -90,9 +90,9 @@ def triangle_of_any_shape(q, k, v, keep):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-@specimen("kernel", fault="window", causal=True, empty_rows="average",
+@specimen("kernel", fault="window", causal=True, fully_masked="average",
           note="sees its own position and the two before it",
-          healed=("& (i - j < 3)", ""))
+          fixed=("& (i - j < 3)", ""))
 def recent_past(q, k, v, keep):
     """Attend to the past; what is long gone does not matter."""
     i, j = torch.arange(q.size(2))[:, None], torch.arange(k.size(2))
@@ -103,11 +103,11 @@ def recent_past(q, k, v, keep):
     return weights @ v, weights
 
 
-@specimen("kernel", fault="q and k swapped", square=True, empty_rows="nan",
+@specimen("kernel", fault="q and k swapped", square=True, fully_masked="nan",
           note="k qᵀ: each row of the scores belongs to a key",
-          healed=("torch.matmul(k, q.transpose(-2, -1))", "torch.matmul(q, k.transpose(-2, -1))"))
+          fixed=("torch.matmul(k, q.transpose(-2, -1))", "torch.matmul(q, k.transpose(-2, -1))"))
 def keys_ask(q, k, v, keep):
-    """Compare every word with every other; the product is the same from both sides."""
+    """Compare every token with every other; the product is the same from both sides."""
     energy = torch.matmul(k, q.transpose(-2, -1)) / q.size(-1) ** 0.5
     if keep is not None:
         energy = energy.masked_fill(~keep, float("-inf"))
@@ -115,11 +115,11 @@ def keys_ask(q, k, v, keep):
     return torch.matmul(attention, v), attention
 
 
-@specimen("kernel", fault="sentinel wins", framework="numpy", causal=True, empty_rows="average",
-          note="scores times 0 are 0, a finite score like any other",
-          healed=("scores * allowed", "np.where(allowed, scores, -1e9)"))
+@specimen("kernel", fault="mask value too high", framework="numpy", causal=True,
+          fully_masked="average", note="scores times 0 are 0, a finite score like any other",
+          fixed=("scores * allowed", "np.where(allowed, scores, -1e9)"))
 def scores_times_mask(q, k, v, keep):
-    """Multiply what may not be seen by zero."""
+    """Multiply masked scores by zero."""
     allowed = np.tri(q.shape[2], k.shape[2], dtype=bool)
     if keep is not None:
         allowed = allowed & keep

@@ -50,7 +50,7 @@ def list_of_chunks(q, k, v, cache):
 @specimen("decoding", fault="cache position",
           source="https://github.com/pytorch/pytorch/issues/103082",
           note="is_causal hangs from the top left: one new query sees the first key only",
-          healed=("is_causal=True", "attn_mask=torch.ones(q.size(2), k.size(2), "
+          fixed=("is_causal=True", "attn_mask=torch.ones(q.size(2), k.size(2), "
                                     "dtype=torch.bool).tril(k.size(2) - q.size(2))"))
 def is_causal_with_a_cache(q, k, v, cache):
     """Say that it is causal and leave the mask to PyTorch."""
@@ -62,7 +62,7 @@ def is_causal_with_a_cache(q, k, v, cache):
 
 @specimen("decoding", fault="cache position",
           note="one new query sees all, but is_causal hangs several new ones from the top left",
-          healed=("is_causal=q.size(2) > 1", "attn_mask=torch.ones(q.size(2), k.size(2), "
+          fixed=("is_causal=q.size(2) > 1", "attn_mask=torch.ones(q.size(2), k.size(2), "
                                              "dtype=torch.bool).tril(k.size(2) - q.size(2))"))
 def is_causal_for_several(q, k, v, cache):
     """A single new query has no future: a mask is needed only for more than one."""
@@ -74,9 +74,9 @@ def is_causal_for_several(q, k, v, cache):
 @specimen("decoding", fault="unmasked prompt",
           source="https://github.com/Mikyx-1/TinyLLM/issues/17",
           note="the triangle is left out whenever there is a cache, and there always is",
-          healed=("if past is None:", "if past is not None:"))
+          fixed=("if past is None:", "if past is not None:"))
 def mask_for_training_only(q, k, v, cache):
-    """Mask in training; a new word with a cache has no future to hide."""
+    """Mask in training; a new token with a cache has no later keys to mask."""
     past = {"k": k[:, :, :0], "v": v[:, :, :0]} if cache is None else cache
     k, v = torch.cat([past["k"], k], dim=2), torch.cat([past["v"], v], dim=2)
     scores = q @ k.transpose(2, 3) / q.size(-1) ** 0.5
@@ -88,7 +88,7 @@ def mask_for_training_only(q, k, v, cache):
 
 @specimen("decoding", fault="unmasked prompt", framework="numpy",
           note="the first chunk has no cache and gets no mask; later chunks get one",
-          healed=("if cache is None else np.tri", "if False else np.tri"))
+          fixed=("if cache is None else np.tri", "if False else np.tri"))
 def mask_begins_with_the_cache(q, k, v, cache):
     """Read the prompt in one go, mask while writing."""
     old_k, old_v = (k[:, :, :0], v[:, :, :0]) if cache is None else cache
@@ -102,7 +102,7 @@ def mask_begins_with_the_cache(q, k, v, cache):
 
 @specimen("decoding", fault="cache not appended",
           note="the cache of the prompt is given back unchanged: later chunks are forgotten",
-          healed=("(k, v) if cache is None else cache", "(k, v)"))
+          fixed=("(k, v) if cache is None else cache", "(k, v)"))
 def cache_of_the_prompt(q, k, v, cache):
     """Make the cache from the prompt, then use it."""
     if cache is not None:
@@ -116,7 +116,7 @@ def cache_of_the_prompt(q, k, v, cache):
 
 @specimen("decoding", fault="cache overwritten", framework="tensorflow",
           note="gives back the new chunk alone, not all keys and values",
-          healed=("(k, v)", "(all_k, all_v)"))
+          fixed=("(k, v)", "(all_k, all_v)"))
 def newest_chunk_kept(q, k, v, cache):
     """Give back keys and values for the next step."""
     all_k = k if cache is None else tf.concat([cache[0], k], axis=2)
@@ -130,7 +130,7 @@ def newest_chunk_kept(q, k, v, cache):
 
 @specimen("decoding", fault="cache overwritten", framework="numpy",
           note="every chunk is written to the front of the buffer; its rest stays zero",
-          healed=("[:, :, :new]", "[:, :, end - new:end]"))
+          fixed=("[:, :, :new]", "[:, :, end - new:end]"))
 def front_of_the_buffer(q, k, v, cache):
     """Write keys and values into one buffer, (2, b, h, max_len, d), read up to the end."""
     new, d = k.shape[2], k.shape[3]
@@ -146,7 +146,7 @@ def front_of_the_buffer(q, k, v, cache):
 
 @specimen("decoding", fault="keys cached, values not",
           note="the weights of earlier keys are cut off, their values are gone",
-          healed=(("    n_new =", "    v = v if cache is None else torch.cat([cache[1], v], 2)\n"
+          fixed=(("    n_new =", "    v = v if cache is None else torch.cat([cache[1], v], 2)\n"
                                   "    n_new ="),
                   ("[..., -n_new:] @ v, keys", " @ v, (keys, v)"),
                   ("[cache, k]", "[cache[0], k]")))
@@ -161,8 +161,8 @@ def cached_keys(q, k, v, cache):
 
 
 @specimen("decoding", fault="new keys are put before the old ones", listed=False,
-          note="the order in the cache is not the order of the words, but the mask thinks so",
-          healed=(("[k, cache[0]]", "[cache[0], k]"), ("[v, cache[1]]", "[cache[1], v]")))
+          note="the order in the cache is not the order of the positions, as the mask assumes",
+          fixed=(("[k, cache[0]]", "[cache[0], k]"), ("[v, cache[1]]", "[cache[1], v]")))
 def newest_first(q, k, v, cache):
     """Join the new keys and the old."""
     if cache is not None:
@@ -174,7 +174,7 @@ def newest_first(q, k, v, cache):
 
 @specimen("decoding", fault="the cache is rounded to bfloat16", listed=False,
           note="keys and values lose digits when they are stored, not when they are new",
-          healed=("k.bfloat16(), v.bfloat16()", "k, v"))
+          fixed=("k.bfloat16(), v.bfloat16()", "k, v"))
 def small_cache(q, k, v, cache):
     """Store the cache in half the memory."""
     if cache is not None:

@@ -17,7 +17,7 @@ def read_to_kv(module):
                                    | {f"W_o.{n}": params[f"to_out.{n}"] for n in qkv})
 
 
-@specimen("layer", module=True, roles=None, reads=read_to_kv, empty_rows="average",
+@specimen("layer", module=True, roles=None, reads=read_to_kv, fully_masked="average",
           call=lambda module, x, memory, keep: module(x, memory, keep))
 class CrossAttention(nn.Module):
     """Queries from x, keys and values in one matrix from the context."""
@@ -40,11 +40,11 @@ class CrossAttention(nn.Module):
 
 
 @specimen("layer", "values come from x, not from the memory", listed=False, module=True,
-          square=True, empty_rows="average",
+          square=True, fully_masked="average",
           note="to_v(x): with as many keys as queries the shapes agree",
           roles={"q": "to_q", "k": "to_k", "v": "to_v", "o": "to_out"},
           call=lambda module, x, memory, keep: module(x, memory, keep),
-          healed=("self.to_v(x)", "self.to_v(context)"))
+          fixed=("self.to_v(x)", "self.to_v(context)"))
 class ValuesFromX(nn.Module):
     """Three projections, one of them of the context."""
 
@@ -77,7 +77,7 @@ def heads(x, weights, name, n_heads):
 
 @specimen("layer", "the features of the heads are merged as (d h)", listed=False,
           note="the merge puts the features outside and the heads inside, the split did not",
-          healed=("b n (d h)", "b n (h d)"))
+          fixed=("b n (d h)", "b n (h d)"))
 def features_before_heads(x, memory, weights, n_heads, keep):
     """Rearrange there, rearrange back."""
     q = heads(x, weights, "q", n_heads)
@@ -94,7 +94,7 @@ def packed(x, weights):
 
 @specimen("layer", "packed as (qkv h d), read as (h d qkv)", listed=False, self_attention=True,
           note="the three sides are taken to alternate from feature to feature",
-          healed=("(h d qkv)", "(qkv h d)"))
+          fixed=("(h d qkv)", "(qkv h d)"))
 def sides_innermost(x, memory, weights, n_heads, keep):
     """One rearrange from the packed projection to q, k, v."""
     q, k, v = rearrange(packed(x, weights), "b n (h d qkv) -> qkv b h n d", h=n_heads, qkv=3)
@@ -105,7 +105,7 @@ def sides_innermost(x, memory, weights, n_heads, keep):
 @specimen("layer", "interleaved packing", self_attention=True,
           source="https://github.com/lablup/mlxcel/pull/928",
           note="the checkpoint is packed head by head, (h qkv d), and read in three blocks",
-          healed=("(qkv h d) -> qkv", "(h qkv d) -> qkv"))
+          fixed=("(qkv h d) -> qkv", "(h qkv d) -> qkv"))
 def checkpoint_packed_by_head(x, memory, weights, n_heads, keep):
     """Pack the weights as GPT-NeoX's checkpoints are, then run the usual three blocks."""
     W = rearrange([weights[f"W_{n}"] for n in "qkv"], "qkv e (h d) -> e (h qkv d)", h=n_heads)
@@ -115,7 +115,7 @@ def checkpoint_packed_by_head(x, memory, weights, n_heads, keep):
     return out @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", empty_rows="average", masks="heads alike")
+@specimen("layer", fully_masked="average", masks="heads alike")
 def folded_and_unfolded(x, memory, weights, n_heads, keep):
     """Fold the heads into the batch for bmm, repeat the mask alike, unfold."""
     q, k, v = (rearrange(side @ weights[f"W_{n}"] + weights[f"b_{n}"], "b n (h d) -> (b h) n d",

@@ -22,7 +22,7 @@ def attention_of(q, k, v, mask=None):
     return tf.matmul(tf.nn.softmax(logits, axis=-1), v)
 
 
-@specimen("layer", framework="tensorflow", module=True, empty_rows="unmasked", roles=DENSE,
+@specimen("layer", framework="tensorflow", module=True, fully_masked="unmasked", roles=DENSE,
           call=lambda layer, x, memory, keep: layer(
               memory, memory, x, None if keep is None else ~keep))
 class TutorialAttention(keras.layers.Layer):
@@ -42,11 +42,11 @@ class TutorialAttention(keras.layers.Layer):
 
 
 @specimen("layer", "GELU after the output projection", listed=False, framework="tensorflow",
-          module=True, empty_rows="unmasked", roles=DENSE,
+          module=True, fully_masked="unmasked", roles=DENSE,
           note="the Dense layer of the output has an activation",
           call=lambda layer, x, memory, keep: layer(
               x, memory, None if keep is None else ~keep),
-          healed=('activation="gelu"', "activation=None"))
+          fixed=('activation="gelu"', "activation=None"))
 class ActivatedAttention(keras.layers.Layer):
     """Every Dense layer of this model has an activation."""
 
@@ -107,7 +107,7 @@ class FoldedAttention(keras.layers.Layer):
         return self.W_o(transpose_output(output, self.num_heads))
 
 
-FOLDED = {"framework": "tensorflow", "module": True, "masks": "padding", "empty_rows": "average",
+FOLDED = {"framework": "tensorflow", "module": True, "masks": "padding", "fully_masked": "average",
           "roles": {n: f"W_{n}" for n in "qkvo"},
           "call": lambda layer, x, memory, keep: layer(
               x, memory, memory, of_lengths(keep, len(memory)))}
@@ -116,7 +116,7 @@ specimen("layer", **FOLDED)(FoldedAttention)
 
 @specimen("layer", "other example's mask", **FOLDED,
           note="rows are (b, h), and tile counts through the lengths as if they were (h, b)",
-          healed=("tf.tile(valid_lens, (self.num_heads,))",
+          fixed=("tf.tile(valid_lens, (self.num_heads,))",
                   "tf.repeat(valid_lens, self.num_heads)"))
 class TiledLengths(FoldedAttention):
     """Repeat the lengths, once for each head."""

@@ -24,7 +24,7 @@ def split(x, n_heads):
     return x.reshape(*x.shape[:2], n_heads, -1).swapaxes(1, 2)
 
 
-@specimen("layer", framework="numpy", empty_rows="average")
+@specimen("layer", framework="numpy", fully_masked="average")
 def one_head_after_the_other(x, memory, weights, n_heads, keep):
     """Loop over the examples and the heads, then put the heads side by side."""
     q, k = linear(x, weights, "q"), linear(memory, weights, "k")
@@ -72,7 +72,7 @@ def sdpa_by_hand(x, memory, weights, n_heads, keep):
     return linear(context.transpose(1, 2).flatten(2), weights, "o")
 
 
-@specimen("layer", empty_rows="average")
+@specimen("layer", fully_masked="average")
 def einsum_all_the_way(x, memory, weights, n_heads, keep):
     """Give every weight an axis of heads and never reshape an activation."""
     W_q, W_k, W_v = (weights[f"W_{n}"].unflatten(1, (n_heads, -1)) for n in "qkv")
@@ -100,9 +100,9 @@ def gpt2_block(x, memory, weights, n_heads, keep):
     return linear(np.concatenate(contexts, axis=-1), weights, "o")
 
 
-@specimen("layer", "shared head", framework="numpy", empty_rows="average",
+@specimen("layer", "shared head", framework="numpy", fully_masked="average",
           note="the functions read h when they are called, after the loop: all are the last head",
-          healed=("lambda:", "lambda h=h:"))
+          fixed=("lambda:", "lambda h=h:"))
 def list_of_functions(x, memory, weights, n_heads, keep):
     """Make one small function for each head, then call them all."""
     q, k, v = (split(linear(side, weights, name), n_heads)
@@ -117,7 +117,7 @@ def list_of_functions(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "missing bias", note="b_q, b_k and b_v are never added",
-          healed=('(side @ weights[f"W_{name}"], n_heads)',
+          fixed=('(side @ weights[f"W_{name}"], n_heads)',
                   '(linear(side, weights, name), n_heads)'))
 def projections_without_bias(x, memory, weights, n_heads, keep):
     """Project with matrices only, as most models do today."""
@@ -127,9 +127,9 @@ def projections_without_bias(x, memory, weights, n_heads, keep):
     return linear(context.transpose(1, 2).flatten(2), weights, "o")
 
 
-@specimen("layer", "padding leak", empty_rows="average",
+@specimen("layer", "padding leak", fully_masked="average",
           note="the rows of scores are (h, b), and only the first b of them, head 0, are masked",
-          healed=("scores[:batch] = scores[:batch].masked_fill(~keep, -1e9)",
+          fixed=("scores[:batch] = scores[:batch].masked_fill(~keep, -1e9)",
                   "scores = scores.masked_fill(~keep.repeat(n_heads, 1, 1), -1e9)"),
           masks="heads alike")
 def folded_heads_first(x, memory, weights, n_heads, keep):

@@ -18,7 +18,7 @@ def split(x, n_heads):
 
 
 def attend(q, k, v, keep):
-    """Return the context of tensors (b, h, i, d); a query without keys gets zeros."""
+    """Return the context of tensors (b, h, i, d); a fully masked row gets zeros."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     if keep is not None:
         scores = scores.masked_fill(~keep, -math.inf)
@@ -27,7 +27,7 @@ def attend(q, k, v, keep):
 
 @specimen("layer", "the output's bias is added once for every head", listed=False,
           note="b_o stands inside the loop",
-          healed=(('out + weights["b_o"]', "out"), ("return out", 'return out + weights["b_o"]')))
+          fixed=(('out + weights["b_o"]', "out"), ("return out", 'return out + weights["b_o"]')))
 def every_head_with_its_bias(x, memory, weights, n_heads, keep):
     """Let each head write into the output by its own rows of W_o."""
     q, k, v = (split(linear(side, weights, name), n_heads)
@@ -40,7 +40,7 @@ def every_head_with_its_bias(x, memory, weights, n_heads, keep):
 
 @specimen("layer", "the heads' outputs are averaged, not summed", listed=False,
           note="each head has its rows of W_o, and mean divides by the number of heads",
-          healed=("mean(axis=1)", "sum(axis=1)"))
+          fixed=("mean(axis=1)", "sum(axis=1)"))
 def mean_of_the_heads(x, memory, weights, n_heads, keep):
     """Project each head's context by its own rows of W_o and combine them."""
     q, k, v = (split(linear(side, weights, name), n_heads)
@@ -51,7 +51,7 @@ def mean_of_the_heads(x, memory, weights, n_heads, keep):
 
 @specimen("layer", "the heads' attention weights are averaged before they meet the values",
           listed=False, note="mean over the heads, made for a plot, is used for the output as well",
-          empty_rows="average", healed=("average @ v", "attention @ v"))
+          fully_masked="average", fixed=("average @ v", "attention @ v"))
 def weights_for_the_plot(x, memory, weights, n_heads, keep):
     """Keep one map of attention for the figure."""
     q, k, v = (split(linear(side, weights, name), n_heads)
@@ -67,7 +67,7 @@ def weights_for_the_plot(x, memory, weights, n_heads, keep):
 
 @specimen("layer", "queries are brought to length 1 before they are compared", listed=False,
           note="F.normalize(q) before the scaled dot product",
-          healed=("F.normalize(q, dim=-1)", "q"))
+          fixed=("F.normalize(q, dim=-1)", "q"))
 def normalised_queries(x, memory, weights, n_heads, keep):
     """Normalise the queries, for stable training."""
     q, k, v = (split(linear(side, weights, name), n_heads)
@@ -78,7 +78,7 @@ def normalised_queries(x, memory, weights, n_heads, keep):
 
 @specimen("layer", "sines of the position are added to the input inside the layer", listed=False,
           note="with_positions changes x and memory before the projections",
-          healed=("x, memory = with_positions(x), with_positions(memory)", "pass"))
+          fixed=("x, memory = with_positions(x), with_positions(memory)", "pass"))
 def layer_with_positions(x, memory, weights, n_heads, keep):
     """Attention knows no order, so tell it."""
     x, memory = with_positions(x), with_positions(memory)
@@ -96,7 +96,7 @@ def with_positions(x):
 
 @specimen("layer", "keys are projected twice", listed=False, equal_widths=True,
           note="memory holds the projected keys when they are projected again; values are right",
-          healed=('linear(keys, weights, "k")', "keys"))
+          fixed=('linear(keys, weights, "k")', "keys"))
 def keys_projected_twice(x, memory, weights, n_heads, keep):
     """Project once for the cache, and once more where the layer does it by itself."""
     keys = linear(memory, weights, "k")
@@ -108,7 +108,7 @@ def keys_projected_twice(x, memory, weights, n_heads, keep):
 
 @specimen("layer", "the heads come before W_o in reverse order", listed=False,
           note="each new context is put in front of those before it",
-          healed=("[head, context]", "[context, head]"))
+          fixed=("[head, context]", "[context, head]"))
 def context_that_grows(x, memory, weights, n_heads, keep):
     """Collect the heads in one tensor that grows."""
     q, k, v = (split(linear(side, weights, name), n_heads)

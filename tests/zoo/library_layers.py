@@ -36,13 +36,13 @@ def sequence_first_mha(mha, x, memory, keep):
     return out.transpose(0, 1)
 
 
-@specimen("layer", **IN_PROJ, masks="padding", empty_rows="nan", call=sequence_first_mha)
+@specimen("layer", **IN_PROJ, masks="padding", fully_masked="nan", call=sequence_first_mha)
 def torch_mha_with_defaults(d_model, n_heads):
     """PyTorch's layer as it comes."""
     return nn.MultiheadAttention(d_model, n_heads, dropout=0.1)
 
 
-@specimen("layer", framework="tensorflow", module=True, empty_rows="average", tolerance=1e-6,
+@specimen("layer", framework="tensorflow", module=True, fully_masked="average", tolerance=1e-6,
           roles={"q": "query_dense", "k": "key_dense", "v": "value_dense", "o": "output_dense"},
           reads=lambda layer: weights.from_keras(layer.get_weights()),
           note="the scale 1 / sqrt(d) is rounded to float32",
@@ -87,7 +87,7 @@ def course_einsum(d_model, n_heads):
           note="residual and LayerNorm of the block are inside the layer, and on by default",
           call=lambda module, x, memory, keep: module(
               x, memory, memory, None if keep is None else ~of_all_heads(keep))[0],
-          healed=course_einsum)
+          fixed=course_einsum)
 def course_einsum_with_its_defaults(d_model, n_heads):
     """The same module as its source has it: the layer is half a transformer block."""
     d = d_model // n_heads

@@ -40,7 +40,7 @@ class Base(nn.Module):
         return self.to_out(context.transpose(1, 2).flatten(2))
 
 
-@specimen("layer", module=True, self_attention=True, roles=LINEAR, call=of_x, empty_rows="nan",
+@specimen("layer", module=True, self_attention=True, roles=LINEAR, call=of_x, fully_masked="nan",
           pre_norm=True, epsilon=1e-6)
 class VisionNorm(Base):
     """A LayerNorm first, with the eps of vision transformers."""
@@ -51,8 +51,8 @@ class VisionNorm(Base):
 
 
 @specimen("layer", "dropout in eval", module=True, self_attention=True, roles=LINEAR, call=of_x,
-          empty_rows="nan", note="the function is imported by name, and is not told of eval()",
-          healed=(", 0.2)", ", 0.2, self.training)"))
+          fully_masked="nan", note="the function is imported by name, and is not told of eval()",
+          fixed=(", 0.2)", ", 0.2, self.training)"))
 class DropoutByName(Base):
     """Drop some of the weights by a function."""
 
@@ -61,8 +61,8 @@ class DropoutByName(Base):
 
 
 @specimen("layer", "dropout in eval", module=True, self_attention=True, roles=LINEAR, call=of_x,
-          empty_rows="nan", note="torch.dropout is told that it is training, always",
-          healed=("0.1, True", "0.1, self.training"))
+          fully_masked="nan", note="torch.dropout is told that it is training, always",
+          fixed=("0.1, True", "0.1, self.training"))
 class DropoutOfTorch(Base):
     """Drop some of the weights by torch.dropout, which wants to be told."""
 
@@ -79,8 +79,8 @@ class NormFirst(Base):
 
 
 @specimen("layer", "constant scale", module=True, self_attention=True, roles=LINEAR, call=of_x,
-          empty_rows="nan", pre_norm=True, note="√64, whatever the width of a head",
-          healed=("/ 8.0", "/ math.sqrt(q.size(-1))"))
+          fully_masked="nan", pre_norm=True, note="√64, whatever the width of a head",
+          fixed=("/ 8.0", "/ math.sqrt(q.size(-1))"))
 class NormedEighth(NormFirst):
     """The scale of a model whose heads have 64 features."""
 
@@ -91,9 +91,9 @@ class NormedEighth(NormFirst):
         return softmax(scores, dim=-1)
 
 
-@specimen("layer", "sentinel wins", module=True, self_attention=True, roles=LINEAR, call=of_x,
-          empty_rows="average", pre_norm=True, note="1e-9 where -1e9 was meant",
-          healed=("keep, 1e-9", "keep, -1e9"))
+@specimen("layer", "mask value too high", module=True, self_attention=True, roles=LINEAR, call=of_x,
+          fully_masked="average", pre_norm=True, note="1e-9 where -1e9 was meant",
+          fixed=("keep, 1e-9", "keep, -1e9"))
 class NormedSmall(NormFirst):
     """A slip of the pen in what is filled in."""
 
@@ -128,7 +128,7 @@ class Dense(keras.layers.Layer):
 
 
 @specimen("layer", framework="tensorflow", module=True, self_attention=True, roles=LINEAR,
-          call=of_x, empty_rows="unmasked", pre_norm=True, epsilon=1e-3)
+          call=of_x, fully_masked="unmasked", pre_norm=True, epsilon=1e-3)
 class KerasNorm(Dense):
     """A LayerNormalization first, as Keras makes it."""
 
@@ -138,9 +138,9 @@ class KerasNorm(Dense):
 
 
 @specimen("layer", "dropout in eval", framework="tensorflow", module=True, self_attention=True,
-          roles=LINEAR, call=of_x, empty_rows="unmasked",
+          roles=LINEAR, call=of_x, fully_masked="unmasked",
           note="training=True is written into the call",
-          healed=("training=True", "training=False"))
+          fixed=("training=True", "training=False"))
 class KerasDropout(Dense):
     """Drop some of the weights by a layer of Keras."""
 

@@ -28,7 +28,7 @@ def read_parameters(module):
 
 
 @specimen("layer", module=True, roles=None, reads=read_parameters, self_attention=True,
-          empty_rows="average", call=lambda module, x, memory, keep: module(x, keep))
+          fully_masked="average", call=lambda module, x, memory, keep: module(x, keep))
 class BareMatrices(nn.Module):
     """Four square parameters and no biases, used as on paper: x @ W."""
 
@@ -78,7 +78,7 @@ class OwnAffine(nn.Module):
         return self.outer(attend(q, k, v, future))
 
 
-@specimen("layer", module=True, roles=None, empty_rows="average",
+@specimen("layer", module=True, roles=None, fully_masked="average",
           reads=lambda module: layouts.from_linear(module.state_dict(),
                                                    ("query", "key", "value", "out")),
           call=lambda module, x, memory, keep: module(x, memory, keep))
@@ -103,7 +103,7 @@ def read_rows(module):
     return {name: w.numpy().T for name, w in module.state_dict().items()}
 
 
-@specimen("layer", module=True, roles=None, reads=read_rows, empty_rows="average",
+@specimen("layer", module=True, roles=None, reads=read_rows, fully_masked="average",
           call=lambda module, x, memory, keep: module(x, memory, keep))
 class BareBiases(nn.Module):
     """F.linear on parameters of its own, biases among them, all random at the start."""
@@ -130,7 +130,7 @@ def read_convolutions(module):
 
 
 @specimen("layer", module=True, roles=None, reads=read_convolutions, self_attention=True,
-          empty_rows="average", call=lambda module, x, memory, keep: module(x, keep))
+          fully_masked="average", call=lambda module, x, memory, keep: module(x, keep))
 class PointwiseConvolutions(nn.Module):
     """Speech: channels before time, projected by convolutions that are one step wide."""
 
@@ -173,7 +173,7 @@ class SingleHead(nn.Module):
 @specimen("layer", "missing W_o", module=True, roles=None, reads=read_heads, causal=True,
           self_attention=True, masks="none", call=lambda module, x, memory, keep: module(x),
           note="torch.cat is the last line",
-          healed=(("self.heads = ", "self.proj = nn.Linear(width, width); self.heads = "),
+          fixed=(("self.heads = ", "self.proj = nn.Linear(width, width); self.heads = "),
                   ("return torch.cat([head(x) for head in self.heads], dim=-1)",
                    "return self.proj(torch.cat([head(x) for head in self.heads], dim=-1))")))
 class HeadsAlone(nn.Module):
@@ -198,10 +198,10 @@ def read_squares(module):
 
 
 @specimen("layer", "input split before projection", module=True, roles=None, reads=read_squares,
-          empty_rows="average",
+          fully_masked="average",
           source="https://github.com/aladdinpersson/Machine-Learning-Collection/issues/3",
-          note="the words are cut first, and one small square serves all heads",
-          healed=(("small = width // n_heads", "small = width"),
+          note="the tokens are split first, and one small square serves all heads",
+          fixed=(("small = width // n_heads", "small = width"),
                   ("part(cut(side, self.n_heads))", "cut(part(side), self.n_heads)")),
           call=lambda module, x, memory, keep: module(x, memory, four_axes(keep)))
 class SmallSquares(nn.Module):
@@ -234,7 +234,7 @@ def read_depth_first(module):
     return layouts.from_linear(held, ("proj.0", "proj.1", "proj.2", "merge"))
 
 
-@specimen("layer", module=True, roles=None, reads=read_depth_first, empty_rows="average",
+@specimen("layer", module=True, roles=None, reads=read_depth_first, fully_masked="average",
           masks="padding", call=lambda module, x, memory, keep: module(
               x, memory, None if keep is None else ~keep[:, 0, 0]))
 class DepthFirst(nn.Module):

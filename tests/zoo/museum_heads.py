@@ -26,12 +26,12 @@ def attend(q, k, v, mask=None):
     return torch.matmul(F.softmax(scores, dim=-1), v)
 
 
-@specimen("layer", "merge without transpose", module=True, empty_rows="average",
+@specimen("layer", "merge without transpose", module=True, fully_masked="average",
           packed="qkv_proj", roles={"o": "o_proj"},
           source="https://github.com/jsbaan/transformer-from-scratch/pull/6",
           note="values is (b, h, i, d) when it is reshaped to (b, i, e)",
           call=lambda module, x, memory, keep: module(x, memory, keep),
-          healed=("values = values.reshape", "values = values.permute(0, 2, 1, 3).reshape"))
+          fixed=("values = values.reshape", "values = values.permute(0, 2, 1, 3).reshape"))
 class CopyTaskTransformer(nn.Module):
     """Project once, attend, put the heads together; the copy task is learned."""
 
@@ -54,7 +54,7 @@ class CopyTaskTransformer(nn.Module):
 @specimen("layer", "split and merge without transpose", masks="none",
           source="https://github.com/reczoo/FuxiCTR/issues/30",
           note="view straight to (b * h, i, d), and straight back",
-          healed=(("(t.view(batch_size * num_heads, -1, dim)",
+          fixed=(("(t.view(batch_size * num_heads, -1, dim)",
                    "(t.view(batch_size, -1, num_heads, dim)"
                    ".transpose(1, 2).reshape(batch_size * num_heads, -1, dim)"),
                   ("output = output.view(batch_size, -1, num_heads * dim)",
@@ -70,10 +70,10 @@ def straight_to_the_fold(x, memory, weights, num_heads, keep):
     return output @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "split without transpose", empty_rows="average",
+@specimen("layer", "split without transpose", fully_masked="average",
           source="https://github.com/harvardnlp/annotated-transformer/issues/17",
           note="view(b, h, -1, d) of (b, i, e), as a reader proposed; the merge is right",
-          healed=("l.view(nbatches, h, -1, d_k)", "l.view(nbatches, -1, h, d_k).transpose(1, 2)"))
+          fixed=("l.view(nbatches, h, -1, d_k)", "l.view(nbatches, -1, h, d_k).transpose(1, 2)"))
 def as_a_reader_proposed(x, memory, weights, h, keep):
     """Put the head axis where the mask expects it."""
     nbatches, d_k = x.size(0), weights["W_q"].size(1) // h
@@ -85,7 +85,7 @@ def as_a_reader_proposed(x, memory, weights, h, keep):
 @specimen("layer", "the fold (b, h) is undone as (h, b)", listed=False, masks="none",
           source="https://github.com/gazelle93/Transformer-Various-Positional-Encoding/issues/1",
           note="rows are (b, h), and view(h, b, …) reads them as (h, b)",
-          healed=("out.view(num_heads, batch_size, -1, head_dim).permute(1, 2, 0, 3)",
+          fixed=("out.view(num_heads, batch_size, -1, head_dim).permute(1, 2, 0, 3)",
                   "out.view(batch_size, num_heads, -1, head_dim).permute(0, 2, 1, 3)"))
 def unfolded_the_other_way(x, memory, weights, num_heads, keep):
     """Fold with transpose and reshape, unfold with view and permute."""
@@ -103,7 +103,7 @@ def unfolded_the_other_way(x, memory, weights, num_heads, keep):
           note="inputs are (b, i, e) and batch_first is False",
           call=lambda module, x, memory, keep: module(x, x, x)[0],
           reads=lambda module: layouts.from_in_proj(module.state_dict()),
-          healed=("Attention(d_model, num_heads)",
+          fixed=("Attention(d_model, num_heads)",
                   "Attention(d_model, num_heads, batch_first=True)"))
 def windows_as_batches(d_model, num_heads):
     """One window is one example, (b, i, e)."""
@@ -112,7 +112,7 @@ def windows_as_batches(d_model, num_heads):
 
 @specimen("layer", "shared head", masks="none", source="https://github.com/BobMcDear/attorch/issues/14",
           note="the offset of a head, d, is divided by the length of a row, h * d: always 0",
-          healed=("[row:row + n, :d]", "[row:row + n, offset % stride:offset % stride + d]"))
+          fixed=("[row:row + n, :d]", "[row:row + n, offset % stride:offset % stride + d]"))
 def rows_from_strides(x, memory, weights, n_heads, keep):
     """Find the rows of each head by its offset in memory, as a kernel does."""
     q, k, v = (t.contiguous() for t in projected(x, memory, weights))
@@ -129,10 +129,10 @@ def rows_from_strides(x, memory, weights, n_heads, keep):
     return context @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "other example's mask", framework="tensorflow", empty_rows="average",
+@specimen("layer", "other example's mask", framework="tensorflow", fully_masked="average",
           source="https://github.com/lsdefine/attention-is-all-you-need-keras/issues/36",
           note="rows are (h, b) and the mask is repeated as (b, h)",
-          healed=("tf.repeat(keep, n_head, axis=0)", "tf.tile(keep, (n_head, 1, 1))"),
+          fixed=("tf.repeat(keep, n_head, axis=0)", "tf.tile(keep, (n_head, 1, 1))"),
           masks="heads alike")
 def heads_in_front_of_examples(x, memory, weights, n_head, keep):
     """Move the heads to the front, fold, and repeat the mask for every head."""

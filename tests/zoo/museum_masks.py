@@ -27,7 +27,7 @@ def output(context, weights):
 @specimen("layer", "causal mask inverted", causal=True, self_attention=True, masks="none",
           source="https://github.com/rasbt/LLMs-from-scratch/issues/1061",
           note="triu is True for what should be hidden, and SDPA attends where the mask is True",
-          healed=("mask.bool()", "~mask.bool()"))
+          fixed=("mask.bool()", "~mask.bool()"))
 def sdpa_with_the_books_mask(x, memory, weights, n_heads, keep):
     """Reuse the buffer of ones above the diagonal, as a bool mask."""
     queries, keys, values = sides(x, x, weights, n_heads)
@@ -36,10 +36,10 @@ def sdpa_with_the_books_mask(x, memory, weights, n_heads, keep):
     return output(context, weights)
 
 
-@specimen("layer", "padding leak", masks="padding", self_attention=True, empty_rows="average",
+@specimen("layer", "padding leak", masks="padding", self_attention=True, fully_masked="average",
           source="https://github.com/hyunwoongko/transformer/pull/40",
-          note="(b, 1, i, 1): padded words ask nothing, and are still looked at",
-          healed=("[:, None, :, None]", "[:, None, None, :]"))
+          note="(b, 1, i, 1): padded queries are masked, and padded keys are not",
+          fixed=("[:, None, :, None]", "[:, None, None, :]"))
 def padding_of_the_queries(x, memory, weights, n_heads, keep):
     """Hide what is padded: True in the mask is a word."""
     q, k, v = sides(x, x, weights, n_heads)
@@ -55,7 +55,7 @@ def padding_of_the_queries(x, memory, weights, n_heads, keep):
           source="https://github.com/huggingface/pytorch-image-models/pull/1978",
           note="SDPA drops whatever the module's mode is",
           call=lambda module, x, memory, keep: module(x, keep),
-          healed=("dropout_p=self.attn_drop.p",
+          fixed=("dropout_p=self.attn_drop.p",
                   "dropout_p=self.attn_drop.p if self.training else 0.0"))
 class FusedAttention(nn.Module):
     """Hand the probability over to the fused kernel."""
@@ -79,7 +79,7 @@ class FusedAttention(nn.Module):
           reads=lambda module: layouts.from_in_proj(module.state_dict()), source="https://github.com/pytorch/pytorch/issues/21518",
           note="a float mask is added: what may be seen gets 1 more, nothing is hidden",
           call=lambda module, x, memory, keep: module(x),
-          healed=("torch.tril(torch.ones(n, n, dtype=x.dtype))",
+          fixed=("torch.tril(torch.ones(n, n, dtype=x.dtype))",
                   "torch.ones(n, n, dtype=torch.bool).triu(1)"))
 class CausalByTril(nn.MultiheadAttention):
     """PyTorch's layer with ones where it may look."""
@@ -94,11 +94,11 @@ class CausalByTril(nn.MultiheadAttention):
 
 
 @specimen("layer", "mask inverted", framework="tensorflow", module=True, tolerance=1e-6,
-          source="https://github.com/tensorflow/text/pull/894", empty_rows="average",
+          source="https://github.com/tensorflow/text/pull/894", fully_masked="average",
           roles={"q": "mha.query_dense", "k": "mha.key_dense", "v": "mha.value_dense",
                  "o": "mha.output_dense"},
           reads=lambda layer: layouts.from_keras(layer.get_weights()),
-          healed=("attention_mask=mask", "attention_mask=None if mask is None else 1 - mask"),
+          fixed=("attention_mask=mask", "attention_mask=None if mask is None else 1 - mask"),
           note="the tutorial's masks are 1 = hide, and this layer's are 1 = attend",
           call=lambda layer, x, memory, keep: layer(
               x, memory, None if keep is None else 1 - tf.cast(four_axes(keep), x.dtype)))

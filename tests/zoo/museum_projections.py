@@ -19,11 +19,11 @@ def attend(q, k, v, mask=None):
     return torch.matmul(F.softmax(scores, dim=-1), v)
 
 
-@specimen("layer", "packed order", self_attention=True, empty_rows="average",
+@specimen("layer", "packed order", self_attention=True, fully_masked="average",
           source="https://github.com/jsbaan/transformer-from-scratch/issues/1",
           note="the function returns q, k, v and the caller takes them as q, v, k; the same as k "
                "and v swapped",
-          healed=("q, v, k = project(x)", "q, k, v = project(x)"))
+          fixed=("q, v, k = project(x)", "q, k, v = project(x)"))
 def returned_qkv_taken_as_qvk(x, memory, weights, num_heads, keep):
     """Let a small function make the three sides."""
     def project(x):
@@ -36,10 +36,10 @@ def returned_qkv_taken_as_qvk(x, memory, weights, num_heads, keep):
     return out @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "transposed weight", equal_widths=True, empty_rows="average",
+@specimen("layer", "transposed weight", equal_widths=True, fully_masked="average",
           source="https://github.com/rasbt/LLMs-from-scratch/issues/857",
           note="the parameters are (out, in), and the einsum contracts their first axis",
-          healed=("bnd,di->bni", "bnd,id->bni"))
+          fixed=("bnd,di->bni", "bnd,id->bni"))
 def einsum_of_square_weights(x, memory, weights, num_heads, keep):
     """Keep the weights as nn.Linear does, (out, in), and project by einsum."""
     W = {n: weights[f"W_{n}"].T for n in "qkv"}
@@ -50,11 +50,11 @@ def einsum_of_square_weights(x, memory, weights, num_heads, keep):
     return context @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "interleaved packing", self_attention=True, empty_rows="average",
+@specimen("layer", "interleaved packing", self_attention=True, fully_masked="average",
           source="https://uvadlc-notebooks.readthedocs.io/en/latest/tutorial_notebooks/"
                  "tutorial6/Transformers_and_MHAttention.html",
           note="weights packed as [q | k | v] in a program whose layout is (h, 3, d)",
-          healed=("qkv.reshape(*x.shape[:2], num_heads, -1)",
+          fixed=("qkv.reshape(*x.shape[:2], num_heads, -1)",
                   "qkv.unflatten(2, (3, num_heads, -1)).transpose(2, 3).flatten(3)"))
 def three_sides_per_head(x, memory, weights, num_heads, keep):
     """Load packed weights and cut each head into its three sides."""
@@ -66,11 +66,11 @@ def three_sides_per_head(x, memory, weights, num_heads, keep):
     return values @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "input split before projection", equal_widths=True, empty_rows="average",
+@specimen("layer", "input split before projection", equal_widths=True, fully_masked="average",
           source="https://github.com/MarcoMeter/episodic-transformer-memory-ppo/pull/22",
           note="x is cut into heads, and each head meets its block of W only; theirs also shared "
                "one block among the heads",
-          healed=("side[..., own] @ W[own, own]", "side @ W[:, own]"))
+          fixed=("side[..., own] @ W[own, own]", "side @ W[:, own]"))
 def cut_then_project(x, memory, weights, heads, keep):
     """Each head is responsible for a part of the embedding."""
     d = x.shape[-1] // heads
@@ -85,9 +85,9 @@ def cut_then_project(x, memory, weights, heads, keep):
 
 
 @specimen("layer", "missing W_o", framework="tensorflow", equal_widths=True,
-          empty_rows="average", source="https://github.com/Kyubyong/transformer/issues/117",
+          fully_masked="average", source="https://github.com/Kyubyong/transformer/issues/117",
           note="the heads are put side by side, and that is the end",
-          healed=("return outputs",
+          fixed=("return outputs",
                   'return tf.matmul(outputs, weights["W_o"]) + weights["b_o"]'))
 def nothing_after_concat(queries, keys, weights, num_heads, keep):
     """Split, attend, restore the shape."""
@@ -103,11 +103,11 @@ def nothing_after_concat(queries, keys, weights, num_heads, keep):
 
 
 @specimen("layer", "values are projected by the keys' matrix", listed=False, module=True,
-          empty_rows="average", source="https://github.com/yflyzhang/AnnotatedTransformer/issues/1",
+          fully_masked="average", source="https://github.com/yflyzhang/AnnotatedTransformer/issues/1",
           roles={"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"},
           note="k_proj(value), a copied line",
           call=lambda module, x, memory, keep: module(x, memory, memory, keep),
-          healed=("self.k_proj(value)", "self.v_proj(value)"))
+          fixed=("self.k_proj(value)", "self.v_proj(value)"))
 class CopiedLine(nn.Module):
     """Three lines that differ in a letter."""
 

@@ -28,7 +28,7 @@ def output(context, weights):
 @specimen("layer", "softmax over queries", masks="none",
           source="https://github.com/labmlai/annotated_deep_learning_paper_implementations/"
                  "issues/146", note="attn is (b, i, j, h): axis 1 is the queries, 2 the keys",
-          healed=("softmax(dim=1)", "softmax(dim=2)"))
+          fixed=("softmax(dim=1)", "softmax(dim=2)"))
 def diffusion_unet(x, memory, weights, n_heads, keep):
     """Attend from pixel to pixel; heads come last."""
     q, k = heads(x, weights, "q", n_heads), heads(memory, weights, "k", n_heads)
@@ -39,10 +39,10 @@ def diffusion_unet(x, memory, weights, n_heads, keep):
     return res.flatten(2) @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", "softmax over heads and keys", empty_rows="average", masks="padding",
+@specimen("layer", "softmax over heads and keys", fully_masked="average", masks="padding",
           source="https://github.com/facebookresearch/detr/issues/247",
           note="flatten(2) of (b, i, h, j) joins heads and keys",
-          healed=("flatten(2), dim=-1", "flatten(3), dim=-1"))
+          fixed=("flatten(2), dim=-1", "flatten(3), dim=-1"))
 def mask_head(x, memory, weights, n_heads, keep):
     """Flatten the positions of the image and normalise over them."""
     q, k = heads(x, weights, "q", n_heads), heads(memory, weights, "k", n_heads)
@@ -56,11 +56,11 @@ def mask_head(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "scale by sqrt(d_model)", module=True, self_attention=True,
-          packed="to_qkv", roles={"o": "to_out"}, empty_rows="average",
+          packed="to_qkv", roles={"o": "to_out"}, fully_masked="average",
           source="https://github.com/lucidrains/vit-pytorch/issues/65",
           note="dim is the width of the model, not that of a head",
           call=lambda module, x, memory, keep: module(x, keep),
-          healed=("dim ** -0.5", "(dim // heads) ** -0.5"))
+          fixed=("dim ** -0.5", "(dim // heads) ** -0.5"))
 class VisionTransformerAttention(nn.Module):
     """Scale by the width, one projection for all three sides."""
 
@@ -79,10 +79,10 @@ class VisionTransformerAttention(nn.Module):
         return self.to_out(rearrange(out, "b h n d -> b n (h d)"))
 
 
-@specimen("layer", "constant scale", empty_rows="average",
+@specimen("layer", "constant scale", fully_masked="average",
           source="https://github.com/esceptico/perceiver-io/issues/9",
           note="divided by d ** -0.5, which multiplies by sqrt(d)",
-          healed=("(-2, -1) / scale", "(-2, -1) * scale"))
+          fixed=("(-2, -1) / scale", "(-2, -1) * scale"))
 def divided_by_the_inverse(x, memory, weights, n_heads, keep):
     """Divide the scores by the scale."""
     q, k, v = sides(x, memory, weights, n_heads)
@@ -93,12 +93,12 @@ def divided_by_the_inverse(x, memory, weights, n_heads, keep):
     return output(attention.softmax(dim=-1) @ v, weights)
 
 
-@specimen("layer", "no scale", module=True, empty_rows="average",
+@specimen("layer", "no scale", module=True, fully_masked="average",
           source="https://github.com/ethen8181/machine-learning/issues/13",
           roles={"q": "query", "k": "key", "v": "value", "o": "linear_proj"},
           note="the product of queries and keys goes into softmax as it is",
           call=lambda module, x, memory, keep: module(x, memory, keep),
-          healed=('"bihd,bjhd->bhij", q, k)', '"bihd,bjhd->bhij", q, k) / q.shape[-1] ** 0.5'))
+          fixed=('"bihd,bjhd->bhij", q, k)', '"bihd,bjhd->bhij", q, k) / q.shape[-1] ** 0.5'))
 class NotebookAttention(nn.Module):
     """Compare, normalise, mix, project."""
 
@@ -118,10 +118,10 @@ class NotebookAttention(nn.Module):
         return self.linear_proj(out.flatten(2))
 
 
-@specimen("layer", "softmax is taken twice", listed=False, empty_rows="unmasked",
+@specimen("layer", "softmax is taken twice", listed=False, fully_masked="unmasked",
           source="https://github.com/huggingface/transformers/pull/31322",
           note="the probabilities go through softmax again",
-          healed=("probs = probs.softmax(dim=-1)", "pass"))
+          fixed=("probs = probs.softmax(dim=-1)", "pass"))
 def twice_normalised(x, memory, weights, n_heads, keep):
     """Normalise the scores to probabilities."""
     q, k, v = sides(x, memory, weights, n_heads)
@@ -134,10 +134,10 @@ def twice_normalised(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "divided by sqrt(d) after softmax instead of before", listed=False,
-          empty_rows="average",
+          fully_masked="average",
           source="https://github.com/FrancescoSaverioZuppichini/ViT/issues/5",
           note="the brackets close too early: the weights are scaled, not the scores",
-          healed=("F.softmax(energy, dim=-1) / scaling", "F.softmax(energy / scaling, dim=-1)"))
+          fixed=("F.softmax(energy, dim=-1) / scaling", "F.softmax(energy / scaling, dim=-1)"))
 def scaled_too_late(x, memory, weights, n_heads, keep):
     """Scale and normalise in one line."""
     queries, keys, values = sides(x, memory, weights, n_heads)
@@ -150,9 +150,9 @@ def scaled_too_late(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "the queries are mixed instead of the values", listed=False, square=True,
-          empty_rows="average", source="https://github.com/kvfrans/notes/issues/4",
+          fully_masked="average", source="https://github.com/kvfrans/notes/issues/4",
           note="q where v belongs: with as many keys as queries the shapes agree",
-          healed=("bhqk,bkhc->bqhc\", w, q", "bhqk,bkhc->bqhc\", w, v"))
+          fixed=("bhqk,bkhc->bqhc\", w, q", "bhqk,bkhc->bqhc\", w, v"))
 def one_letter_wrong(x, memory, weights, n_heads, keep):
     """Two einsums, eight letters."""
     q, k, v = (heads(side, weights, n, n_heads)

@@ -12,7 +12,7 @@ def softmax(x, axis=-1):
 
 @specimen("kernel", framework="numpy")
 def einsum_with_safe_division(q, k, v, keep):
-    """Give zeros where a query has nothing to attend to."""
+    """Return zeros for a fully masked row."""
     scores = np.einsum("bhid,bhjd->bhij", q, k) / np.sqrt(q.shape[-1])
     if keep is not None:
         scores = np.where(keep, scores, -np.inf)
@@ -22,7 +22,7 @@ def einsum_with_safe_division(q, k, v, keep):
     return np.einsum("bhij,bhjd->bhid", weights, v), weights
 
 
-@specimen("kernel", framework="numpy", empty_rows="unmasked")
+@specimen("kernel", framework="numpy", fully_masked="unmasked")
 def scaled_on_both_sides(q, k, v, keep):
     """Share the scale between q and k, so that neither grows; add the mask."""
     quarter = q.shape[-1] ** -0.25
@@ -33,7 +33,7 @@ def scaled_on_both_sides(q, k, v, keep):
     return weights @ v, weights
 
 
-@specimen("kernel", framework="numpy", empty_rows="average")
+@specimen("kernel", framework="numpy", fully_masked="average")
 def powers_of_two(q, k, v, keep):
     """Use exp2, which is faster: the logarithm of e goes into the scale."""
     scores = q @ k.swapaxes(-1, -2) * (np.log2(np.e) / np.sqrt(q.shape[-1]))
@@ -42,7 +42,7 @@ def powers_of_two(q, k, v, keep):
     return exps @ v / exps.sum(-1, keepdims=True)
 
 
-@specimen("kernel", framework="numpy", grouped=True, empty_rows="average")
+@specimen("kernel", framework="numpy", grouped=True, fully_masked="average")
 def groups_of_queries(q, k, v, keep):
     """Give every k/v head its group of query heads, without copying k and v."""
     b, h, i, d = q.shape
@@ -56,7 +56,7 @@ def groups_of_queries(q, k, v, keep):
 
 
 @specimen("kernel", fault="no scale", framework="numpy", note="q kᵀ goes into softmax as it is",
-          empty_rows="average", healed=("q, k)", "q, k) / np.sqrt(q.shape[-1])"))
+          fully_masked="average", fixed=("q, k)", "q, k) / np.sqrt(q.shape[-1])"))
 def plain_dot_product(q, k, v, keep):
     """Compare queries with keys, normalise, mix the values."""
     similarity = np.einsum("bhid,bhjd->bhij", q, k)
@@ -65,10 +65,10 @@ def plain_dot_product(q, k, v, keep):
     return np.einsum("bhij,bhjd->bhid", softmax(similarity), v)
 
 
-@specimen("kernel", fault="sentinel wins", framework="numpy",
-          note="-1 is larger than many scores", empty_rows="average", healed=("-1.0", "-1e9"))
+@specimen("kernel", fault="mask value too high", framework="numpy",
+          note="-1 is larger than many scores", fully_masked="average", fixed=("-1.0", "-1e9"))
 def minus_one_for_the_forbidden(q, k, v, keep):
-    """Give the forbidden keys a negative score."""
+    """Give the masked keys a negative score."""
     scores = q @ k.transpose(0, 1, 3, 2) / q.shape[-1] ** 0.5
     if keep is not None:
         scores = np.where(keep, scores, -1.0)
@@ -76,8 +76,8 @@ def minus_one_for_the_forbidden(q, k, v, keep):
 
 
 @specimen("kernel", fault="mask after softmax", framework="numpy",
-          note="the weights are not normalised again", empty_rows="zeros",
-          healed=("weights = weights * keep",
+          note="the weights are not normalised again", fully_masked="zeros",
+          fixed=("weights = weights * keep",
                   "weights = weights * keep\n"
                   "        total = weights.sum(-1, keepdims=True)\n"
                   "        weights = weights / np.where(total == 0, 1, total)"))
@@ -90,7 +90,7 @@ def weights_times_mask(q, k, v, keep):
 
 
 @specimen("kernel", fault="k and v swapped", framework="numpy", equal_features=True,
-          note="the call has v before k", empty_rows="average", healed=("(q, v, k)", "(q, k, v)"))
+          note="the call has v before k", fully_masked="average", fixed=("(q, v, k)", "(q, k, v)"))
 def arguments_by_position(q, k, v, keep):
     """Call the helper with query, key and value."""
     def attend(query, key, value):
@@ -103,8 +103,8 @@ def arguments_by_position(q, k, v, keep):
 
 @specimen("kernel", fault="tile for repeat", framework="numpy", grouped=True,
           source="https://github.com/onnx/onnx/pull/7274",
-          note="query head h reads k/v head h % groups", empty_rows="average",
-          healed=(("np.tile(k, (1, copies, 1, 1))", "np.repeat(k, copies, axis=1)"),
+          note="query head h reads k/v head h % groups", fully_masked="average",
+          fixed=(("np.tile(k, (1, copies, 1, 1))", "np.repeat(k, copies, axis=1)"),
                   ("np.tile(v, (1, copies, 1, 1))", "np.repeat(v, copies, axis=1)")))
 def copies_of_the_heads(q, k, v, keep):
     """Copy k and v until there are as many heads as in q."""
@@ -119,7 +119,7 @@ def copies_of_the_heads(q, k, v, keep):
 
 @specimen("kernel", fault="writes into its input", listed=False, framework="numpy",
           note="q /= … changes the caller's array: a second call gets a smaller q",
-          empty_rows="average", healed=("q /= np.sqrt", "q = q / np.sqrt"))
+          fully_masked="average", fixed=("q /= np.sqrt", "q = q / np.sqrt"))
 def scaled_in_place(q, k, v, keep):
     """Scale the queries first: they are smaller than the scores."""
     q /= np.sqrt(q.shape[-1])
@@ -130,8 +130,8 @@ def scaled_in_place(q, k, v, keep):
 
 
 @specimen("kernel", fault="the mean of the values is subtracted", listed=False, framework="numpy",
-          note="v is centred over the keys", empty_rows="average",
-          healed=("v - v.mean(axis=-2, keepdims=True)", "v"))
+          note="v is centred over the keys", fully_masked="average",
+          fixed=("v - v.mean(axis=-2, keepdims=True)", "v"))
 def centred_values(q, k, v, keep):
     """Centre the values, so that no direction is preferred."""
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
@@ -141,8 +141,8 @@ def centred_values(q, k, v, keep):
 
 
 @specimen("kernel", fault="only the three best keys count", listed=False, framework="numpy",
-          note="scores below the third largest become -inf", empty_rows="average",
-          healed=("scores < third", "scores < -np.inf"))
+          note="scores below the third largest become -inf", fully_masked="average",
+          fixed=("scores < third", "scores < -np.inf"))
 def three_best(q, k, v, keep):
     """Keep the noise of the far keys out."""
     scores = np.einsum("bhid,bhjd->bhij", q, k) / np.sqrt(q.shape[-1])

@@ -38,7 +38,7 @@ def number_by_number(q, k, v, keep):
 
 @specimen("kernel", framework="numpy")
 def only_the_keys_it_may_see(q, k, v, keep):
-    """Leave forbidden keys out of the sum instead of masking them."""
+    """Leave masked keys out of the sum instead of masking their scores."""
     keep, context = everywhere(keep, q, k), np.zeros((*q.shape[:3], v.shape[3]))
     for b, h, i in np.ndindex(*q.shape[:3]):
         seen = np.flatnonzero(keep[b, h, i])
@@ -68,8 +68,8 @@ def running_maximum(q, k, v, keep):
 
 @specimen("kernel", fault="constant scale", framework="numpy",
           source="https://github.com/BobMcDear/attorch/issues/14",
-          note="0.5 is right for heads of four features only", empty_rows="nan",
-          healed=("0.5", "q.shape[3] ** -0.5"))
+          note="0.5 is right for heads of four features only", fully_masked="nan",
+          fixed=("0.5", "q.shape[3] ** -0.5"))
 def head_by_head(q, k, v, keep):
     """Scale as in the example that was tried, where d was 4."""
     context = np.zeros((*q.shape[:3], v.shape[3]))
@@ -81,8 +81,8 @@ def head_by_head(q, k, v, keep):
     return context
 
 
-@specimen("kernel", fault="softmax over queries", framework="numpy", empty_rows="zeros",
-          note="axis=0 of (i, j) is the queries", healed=(("axis=0", "axis=1"),))
+@specimen("kernel", fault="softmax over queries", framework="numpy", fully_masked="zeros",
+          note="axis=0 of (i, j) is the queries", fixed=(("axis=0", "axis=1"),))
 def sums_down_the_columns(q, k, v, keep):
     """Divide every exponential by the sum of its axis."""
     keep, context = everywhere(keep, q, k), np.zeros((*q.shape[:3], v.shape[3]))
@@ -97,9 +97,9 @@ def sums_down_the_columns(q, k, v, keep):
 
 @specimen("kernel", fault="window", framework="numpy",
           note="reads at most two keys to either side of the query's own position",
-          healed=("range(max(0, i - 2), min(n_k, i + 3))", "range(n_k)"))
+          fixed=("range(max(0, i - 2), min(n_k, i + 3))", "range(n_k)"))
 def neighbours(q, k, v, keep):
-    """Let each word look at the words around it."""
+    """Let each token attend to the tokens around it."""
     (n_b, n_h, n_q, d), n_k = q.shape, k.shape[2]
     keep, context = everywhere(keep, q, k), np.zeros((n_b, n_h, n_q, v.shape[3]))
     for b, h, i in np.ndindex(n_b, n_h, n_q):
@@ -110,7 +110,7 @@ def neighbours(q, k, v, keep):
 
 
 @specimen("kernel", fault="the last key is never read", listed=False, framework="numpy",
-          note="range(n_k - 1)", healed=("range(n_k - 1)", "range(n_k)"))
+          note="range(n_k - 1)", fixed=("range(n_k - 1)", "range(n_k)"))
 def keys_up_to_the_last(q, k, v, keep):
     """Walk over the keys from the first to the last."""
     n_k, d = k.shape[2:]
@@ -126,7 +126,7 @@ def keys_up_to_the_last(q, k, v, keep):
 
 @specimen("kernel", fault="the first head is counted twice, the last one dropped", listed=False,
           framework="numpy", note="the loop starts at 1 and takes head h - 1",
-          empty_rows="average", healed=("(h - 1)", "(h)"))
+          fully_masked="average", fixed=("(h - 1)", "(h)"))
 def first_head_before_the_loop(q, k, v, keep):
     """Compute the first head, then all the others."""
     def head(h):

@@ -24,7 +24,7 @@ def scaled_dot_product_attention(q, k, v, mask=None, dropout=None):
     return torch.matmul(a, v)
 
 
-@specimen("layer", module=True, masks="heads alike", empty_rows="average",
+@specimen("layer", module=True, masks="heads alike", fully_masked="average",
           roles=dict(zip("qkvo", LINEARS, strict=True)),
           call=lambda module, x, memory, keep: module(x, memory, memory, of_all_heads(keep)))
 class FourLinears(nn.Module):
@@ -52,7 +52,7 @@ class FourLinears(nn.Module):
           module=True, masks="none",
           note="nn.Linear is built in forward: the module has no parameters, nothing is learned",
           roles=None, reads=lambda module: layouts.from_linear(module.state_dict(), LINEARS),
-          call=lambda module, x, memory, keep: module(x, memory, memory), healed=FourLinears)
+          call=lambda module, x, memory, keep: module(x, memory, memory), fixed=FourLinears)
 class FreshProjections(nn.Module):
     """Define the projection matrices where they are needed."""
 
@@ -72,10 +72,10 @@ class FreshProjections(nn.Module):
 
 @specimen("layer", "causal mask inverted", causal=True, self_attention=True, masks="none",
           note="triu marks the future with 1, and what is 0 is filled: only the future is left",
-          healed=("np.triu(np.ones(shape), k=1)", "np.tril(np.ones(shape))"),
-          empty_rows="average")
+          fixed=("np.triu(np.ones(shape), k=1)", "np.tril(np.ones(shape))"),
+          fully_masked="average")
 def masked_self_attention(x, memory, weights, head, keep):
-    """Mark the words to come, (b, i, i), and repeat the mask for every head."""
+    """Mark the later positions, (b, i, i), and repeat the mask for every head."""
     shape = x.size(0), x.size(1), x.size(1)
     mask = torch.from_numpy(np.triu(np.ones(shape), k=1)).unsqueeze(1).repeat(1, head, 1, 1)
     query, key, value = (
@@ -87,7 +87,7 @@ def masked_self_attention(x, memory, weights, head, keep):
     return out @ weights["W_o"] + weights["b_o"]
 
 
-@specimen("layer", module=True, masks="heads alike", empty_rows="nan",
+@specimen("layer", module=True, masks="heads alike", fully_masked="nan",
           roles={"q": "query.linear", "k": "key.linear", "v": "value.linear", "o": "output"},
           call=lambda module, x, memory, keep: module(
               query=x.transpose(0, 1), key=memory.transpose(0, 1), value=memory.transpose(0, 1),

@@ -1,6 +1,6 @@
 """What a specimen of the zoo is: an attention program as people write it, and its declared fault.
 
-    @specimen(level="kernel", fault="softmax over queries", healed=("dim=-2", "dim=-1"))
+    @specimen(level="kernel", fault="softmax over queries", fixed=("dim=-2", "dim=-1"))
     def some_name(q, k, v, keep): ...
 
 ``ZOO`` holds every program so decorated, in the order of import; ``import zoo`` imports all.
@@ -21,8 +21,8 @@ VOCABULARY = {
         "softmax over queries", "softmax over heads", "softmax over heads and keys",
         "softmax over batch", "mask inverted", "mask added as 0/1", "mask ignored",
         "mask after softmax", "causal off by one", "causal mask inverted", "no causal mask",
-        "other corner", "window", "sentinel wins", "q and k swapped", "k and v swapped",
-        "tile for repeat", "dropout in eval"),
+        "other causal alignment", "window", "mask value too high", "q and k swapped",
+        "k and v swapped", "tile for repeat", "dropout in eval"),
     "layer": (
         "split without transpose", "merge without transpose",
         "split and merge without transpose", "shared head", "input split before projection",
@@ -53,51 +53,51 @@ class Specimen:
     options: dict = field(default_factory=dict)
     source: str | None = None  # where the real case is told, if this rebuilds one
     note: str = ""            # where the fault is
-    healed: Callable | tuple = ()
+    fixed: Callable | tuple = ()
 
     def repaired(self):
         """Return the program without its fault, or None where nobody wrote a repair."""
-        if callable(self.healed) or not self.healed:
-            return self.healed or None
-        return rewritten(self.program, self.healed)
+        if callable(self.fixed) or not self.fixed:
+            return self.fixed or None
+        return rewritten(self.program, self.fixed)
 
 
 def specimen(level, fault=None, *, listed=None, framework="torch", source=None, note="",
-             healed=(), **options):
-    """Return a decorator that puts a function or class into the ZOO and gives it back unchanged.
+             fixed=(), **options):
+    """Return a decorator that adds a function or class to the ZOO and returns it unchanged.
 
-    ``healed`` is the program without its fault: a callable, or the repair as text, ("old", "new")
-    or several such pairs; each old text stands in the program exactly once. Options of a kernel:
-    ``causal=True``, with ``align="top_left"`` or ``"bottom_right"`` where n_q may differ from n_k;
+    ``fixed`` is the program without its fault: a callable, or the fix as text, ("old", "new") or
+    several such pairs; each old text occurs in the program exactly once. Options of a kernel:
+    ``causal=True``, with ``align="top_left"`` or ``"bottom_right"`` if n_q may differ from n_k;
     ``grouped=True`` (k and v may have fewer heads); ``square=True`` (only n_q == n_k);
-    ``equal_features=True`` (only d_v == d); ``empty_rows``, what a query that may attend to nothing
-    gets: "zeros" (default), "nan", "average" or "unmasked" (as without a mask; next to -1e9 this is
-    so in float64 only, float32 gives the average).
+    ``equal_features=True`` (only d_v == d); ``fully_masked``, what a fully masked row gets:
+    "zeros" (default), "nan", "average" or "unmasked" (as without a mask; with -1e9 this is so in
+    float64 only, as float32 gives the average).
 
-    Options of a layer: ``causal``, ``square`` and ``empty_rows`` as above; ``self_attention=True``
-    (memory is x); ``masks``: "any" (default), "heads alike", "padding" (keep is (b, 1, 1, j)) or
-    "none" (keep is None); ``equal_widths=True`` (d_in, d_model and d_out are one);
-    ``pre_norm=True`` (LayerNorm, eps 1e-5 or ``epsilon``, without gain or bias, comes first);
-    ``tolerance``, where its own rounding is coarser than float64's. ``module=True``:
+    Options of a layer: ``causal``, ``square`` and ``fully_masked`` as above;
+    ``self_attention=True`` (memory is x); ``masks``: "any" (default), "heads alike", "padding"
+    (keep is (b, 1, 1, j)) or "none" (keep is None); ``equal_widths=True`` (d_in, d_model and d_out
+    are equal); ``pre_norm=True`` (LayerNorm, eps 1e-5 or ``epsilon``, without gain or bias, comes
+    first); ``tolerance``, if its own rounding is coarser than float64's. ``module=True``:
     ``program(d_model, n_heads)`` builds a module, ``call(module, x, memory, keep)`` adapts to its
-    signature, ``roles`` names the submodules for q, k, v, o (None: nobody says), ``packed`` the
-    one, or the parameter, that holds [q | k | v]; ``reads(module)`` returns its weight set, for the
-    tests only.
+    signature, ``roles`` names the submodules for q, k, v, o (None: they are guessed), ``packed``
+    the one, or the parameter, that holds [q | k | v]; ``reads(module)`` returns its weight set, for
+    the tests only.
 
-    Raises ValueError for a level, framework or fault that there is not.
+    Raises ValueError for an unknown level, framework or fault.
     """
     if level not in VOCABULARY or framework not in FRAMEWORKS:
         raise ValueError(f"no such level or framework: {level!r}, {framework!r}")
     listed = fault is not None if listed is None else listed
     if listed != (fault in VOCABULARY[level]):
         raise ValueError(f"{fault!r} is {'not ' if listed else ''}in the vocabulary of {level}s")
-    if isinstance(healed, tuple) and healed and isinstance(healed[0], str):
-        healed = (healed,)
+    if isinstance(fixed, tuple) and fixed and isinstance(fixed[0], str):
+        fixed = (fixed,)
 
     def register(program):
         name = f"{program.__module__.rpartition('.')[2]}.{program.__name__}"
         ZOO.append(Specimen(name, level, fault, listed, framework, program, options, source, note,
-                            healed))
+                            fixed))
         return program
 
     return register
@@ -112,5 +112,5 @@ def rewritten(program, pairs):
             raise ValueError(f"{program.__name__} has {old!r} {text.count(old)} times, not once")
         text = text.replace(old, new)
     scope = dict(vars(inspect.getmodule(program)))
-    exec(compile(text, f"<healed {program.__name__}>", "exec"), scope)
+    exec(compile(text, f"<fixed {program.__name__}>", "exec"), scope)
     return scope[program.__name__]

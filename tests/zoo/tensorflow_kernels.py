@@ -10,7 +10,7 @@ def scores_of(q, k):
     return tf.matmul(q, k, transpose_b=True) / tf.sqrt(tf.cast(tf.shape(k)[-1], k.dtype))
 
 
-@specimen("kernel", framework="tensorflow", empty_rows="unmasked")
+@specimen("kernel", framework="tensorflow", fully_masked="unmasked")
 def added_large_negative(q, k, v, mask):
     """Add a large negative number where a key may not be seen."""
     scaled_attention_logits = scores_of(q, k)
@@ -31,9 +31,9 @@ def softmax_from_logsumexp(q, k, v, keep):
     return tf.einsum("bhij,bhjd->bhid", weights, v)
 
 
-@specimen("kernel", fault="mask inverted", framework="tensorflow", empty_rows="unmasked",
+@specimen("kernel", fault="mask inverted", framework="tensorflow", fully_masked="unmasked",
           note="-1e9 is added where the mask is 1, which means may attend",
-          healed=("tf.cast(mask", "tf.cast(~mask"))
+          fixed=("tf.cast(mask", "tf.cast(~mask"))
 def ones_are_masked(q, k, v, mask):
     """Add mask * -1e9, as in the tutorial where 1 meant padding."""
     logits = scores_of(q, k)
@@ -44,8 +44,8 @@ def ones_are_masked(q, k, v, mask):
 
 @specimen("kernel", fault="no causal mask", framework="tensorflow", causal=True,
           source="https://github.com/keras-team/keras/issues/23038",
-          note="the branch that returns the weights has no triangle", empty_rows="average",
-          healed=("return_scores=True", "return_scores=False"))
+          note="the branch that returns the weights has no triangle", fully_masked="average",
+          fixed=("return_scores=True", "return_scores=False"))
 def scores_on_request(q, k, v, keep, return_scores=True):
     """Take the short way when the weights are wanted."""
     mask = tf.ones((q.shape[2], k.shape[2]), tf.bool) if keep is None else keep
@@ -58,11 +58,11 @@ def scores_on_request(q, k, v, keep, return_scores=True):
     return (context, weights) if return_scores else context
 
 
-@specimen("kernel", fault="softmax over heads", framework="tensorflow", empty_rows="average",
+@specimen("kernel", fault="softmax over heads", framework="tensorflow", fully_masked="average",
           note="axis=1 was right when a tensor had three axes, (b, j, 1)",
-          healed=("axis=1", "axis=3"))
+          fixed=("axis=1", "axis=3"))
 def axis_of_the_recurrent_model(q, k, v, keep):
-    """Normalise over axis 1, where the words are."""
+    """Normalise over axis 1, where the tokens are."""
     score = tf.einsum("bhid,bhjd->bhij", q, k) / tf.sqrt(tf.cast(q.shape[3], q.dtype))
     if keep is not None:
         score = tf.where(keep, score, tf.constant(-1e9, score.dtype))
@@ -72,8 +72,8 @@ def axis_of_the_recurrent_model(q, k, v, keep):
 
 @specimen("kernel", fault="squared distance instead of dot product", listed=False,
           framework="tensorflow", note="-|q - k|² / 2 also contains -|k|² / 2",
-          empty_rows="average",
-          healed=("-tf.reduce_sum(tf.square(q[:, :, :, None] - k[:, :, None]), axis=-1) / 2",
+          fully_masked="average",
+          fixed=("-tf.reduce_sum(tf.square(q[:, :, :, None] - k[:, :, None]), axis=-1) / 2",
                   "tf.matmul(q, k, transpose_b=True)"))
 def near_in_space(q, k, v, keep):
     """Attend to the keys that are nearest to the query."""
@@ -85,9 +85,9 @@ def near_in_space(q, k, v, keep):
 
 
 @specimen("kernel", fault="the weights are squared and normalised again", listed=False,
-          framework="tensorflow", empty_rows="average",
+          framework="tensorflow", fully_masked="average",
           note="equal to softmax of twice the scores, at every size",
-          healed=("tf.square(weights)", "weights"))
+          fixed=("tf.square(weights)", "weights"))
 def sharpened(q, k, v, keep):
     """Make the attention sharper: square it."""
     logits = scores_of(q, k)
@@ -101,7 +101,7 @@ def sharpened(q, k, v, keep):
 
 @specimen("kernel", fault="the query is added to the context", listed=False,
           framework="tensorflow", equal_features=True, note="a residual inside of the kernel",
-          empty_rows="unmasked", healed=("q + tf.matmul", "tf.matmul"))
+          fully_masked="unmasked", fixed=("q + tf.matmul", "tf.matmul"))
 def with_skip_connection(q, k, v, mask):
     """Add the input, as the block does."""
     logits = scores_of(q, k)

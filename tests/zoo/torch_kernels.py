@@ -14,7 +14,7 @@ def fused(q, k, v, keep):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
 
 
-@specimen("kernel", empty_rows="nan")
+@specimen("kernel", fully_masked="nan")
 def textbook(query, key, value, mask=None):
     """Matmul, scale, mask, softmax, matmul."""
     scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(query.size(-1))
@@ -32,8 +32,8 @@ def grouped_and_fused(q, k, v, keep):
 
 @specimen("kernel", fault="scale by sqrt(d_model)",
           source="https://github.com/lucidrains/vit-pytorch/issues/65",
-          note="dim is heads * d, not the size of a head", empty_rows="average",
-          healed=("dim ** -0.5", "dim_head ** -0.5"))
+          note="dim is heads * d, not the size of a head", fully_masked="average",
+          fixed=("dim ** -0.5", "dim_head ** -0.5"))
 def scale_of_the_model(q, k, v, keep):
     """Scale by the square root of the dimension, as in the paper."""
     heads, dim_head = q.size(1), q.size(3)
@@ -45,7 +45,7 @@ def scale_of_the_model(q, k, v, keep):
 
 
 @specimen("kernel", fault="constant scale", note="1/8 is right for heads of 64 features",
-          empty_rows="nan", healed=("0.125", "q.size(-1) ** -0.5"))
+          fully_masked="nan", fixed=("0.125", "q.size(-1) ** -0.5"))
 def scale_of_another_model(q, k, v, keep):
     """Precompute the scale: it is always the same."""
     att = (q @ k.transpose(-2, -1)) * 0.125
@@ -55,17 +55,17 @@ def scale_of_another_model(q, k, v, keep):
 
 
 @specimen("kernel", fault="scaled twice", note="SDPA scales q once more",
-          healed=("attn_mask=keep", "attn_mask=keep, scale=1.0"))
+          fixed=("attn_mask=keep", "attn_mask=keep, scale=1.0"))
 def scaled_before_the_call(q, k, v, keep):
     """Scale the queries, as the projection of the original code did, and call the fused kernel."""
     q = q * q.shape[-1] ** -0.5
     return F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
 
 
-@specimen("kernel", fault="softmax over heads and keys", empty_rows="average",
+@specimen("kernel", fault="softmax over heads and keys", fully_masked="average",
           source="https://github.com/facebookresearch/detr/issues/247",
           note="flatten(2) joins heads and keys before softmax",
-          healed=("weights.flatten(2)", "weights"))
+          fixed=("weights.flatten(2)", "weights"))
 def one_softmax_for_all_heads(q, k, v, keep):
     """Flatten, normalise, and give the weights their shape back."""
     weights = torch.einsum("bnqc,bnkc->bqnk", q * q.shape[-1] ** -0.5, k)
@@ -78,8 +78,8 @@ def one_softmax_for_all_heads(q, k, v, keep):
 
 @specimen("kernel", fault="mask inverted",
           source="https://github.com/lucidrains/halonet-pytorch/issues/4",
-          note="masked_fill fills where the mask is True", empty_rows="average",
-          healed=("masked_fill(keep,", "masked_fill(~keep,"))
+          note="masked_fill fills where the mask is True", fully_masked="average",
+          fixed=("masked_fill(keep,", "masked_fill(~keep,"))
 def filled_where_true(q, k, v, keep):
     """Fill with the mask."""
     sim = torch.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(q.shape[-1])
@@ -91,7 +91,7 @@ def filled_where_true(q, k, v, keep):
 
 @specimen("kernel", fault="mask added as 0/1",
           source="https://github.com/pytorch/pytorch/issues/21518",
-          note="a float mask is added: 0 and 1 mask nothing", healed=("keep.to(q.dtype)", "keep"))
+          note="a float mask is added: 0 and 1 mask nothing", fixed=("keep.to(q.dtype)", "keep"))
 def mask_in_the_dtype_of_q(q, k, v, keep):
     """Convert the mask, so that all inputs have one dtype."""
     if keep is not None:
@@ -99,10 +99,10 @@ def mask_in_the_dtype_of_q(q, k, v, keep):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
 
 
-@specimen("kernel", fault="sentinel wins",
+@specimen("kernel", fault="mask value too high",
           source="https://github.com/Shujun-He/RibonanzaNet/issues/5",
-          note="-1e-9 for -1e9: a forbidden key gets the score 0", empty_rows="average",
-          healed=("-1e-9", "-1e9"))
+          note="-1e-9 for -1e9: a masked key gets the score 0", fully_masked="average",
+          fixed=("-1e-9", "-1e9"))
 def a_tiny_number(q, k, v, keep):
     """Fill what is masked with a very small number."""
     attn = torch.matmul(q / q.size(-1) ** 0.5, k.transpose(2, 3))
@@ -112,9 +112,9 @@ def a_tiny_number(q, k, v, keep):
     return torch.matmul(attn, v), attn
 
 
-@specimen("kernel", fault="mask ignored", empty_rows="average",
+@specimen("kernel", fault="mask ignored", fully_masked="average",
           note="masked_fill returns a new tensor, which nobody takes",
-          healed=("scores.masked_fill(", "scores = scores.masked_fill("))
+          fixed=("scores.masked_fill(", "scores = scores.masked_fill("))
 def filled_and_forgotten(q, k, v, keep):
     """Fill the scores, then normalise."""
     scores = q @ k.transpose(2, 3) / math.sqrt(q.size(3))
@@ -125,14 +125,14 @@ def filled_and_forgotten(q, k, v, keep):
 
 @specimen("kernel", fault="dropout in eval", note="SDPA drops whenever dropout_p is not 0",
           source="https://github.com/pytorch/pytorch/issues/124464",
-          healed=("dropout_p=0.1", "dropout_p=0.0"))
+          fixed=("dropout_p=0.1", "dropout_p=0.0"))
 def fused_with_dropout(q, k, v, keep):
     """Regularise the weights as the paper does."""
     return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=0.1)
 
 
 @specimen("kernel", fault="dropout in eval", note="F.dropout has training=True by default",
-          empty_rows="nan", healed=("p=0.2", "p=0.2, training=False"))
+          fully_masked="nan", fixed=("p=0.2", "p=0.2, training=False"))
 def functional_dropout(q, k, v, keep):
     """Drop some of the weights; the functional knows when."""
     scores = q @ k.transpose(-1, -2) / math.sqrt(k.size(-1))

@@ -16,7 +16,7 @@ def folded(keep, q, k):
     return bias.flatten(0, 1)
 
 
-@specimen("kernel", empty_rows="nan")
+@specimen("kernel", fully_masked="nan")
 def heads_in_the_batch(q, k, v, keep):
     """Fold the heads into the batch and let one call scale, multiply and add."""
     b, h, _, d = q.shape
@@ -26,7 +26,7 @@ def heads_in_the_batch(q, k, v, keep):
     return torch.bmm(F.softmax(scores, dim=-1), v).unflatten(0, (b, h))
 
 
-@specimen("kernel", empty_rows="average")
+@specimen("kernel", fully_masked="average")
 def sequence_first(q, k, v, keep):
     """Keep positions in front, (i, b, h, d); the keys are axis 1 of the scores."""
     query, key, value = (x.permute(2, 0, 1, 3) for x in (q, k, v))
@@ -49,7 +49,7 @@ def one_head_mapped(q, k, v, keep):
     return vmap(vmap(head))(q, k, v, seen if keep is None else seen & keep)
 
 
-@specimen("kernel", empty_rows="nan")
+@specimen("kernel", fully_masked="nan")
 def heads_in_front(q, k, v, keep):
     """Let einops name the axes, the heads in front; True in this mask means: drop."""
     scale = q.shape[-1] ** 0.5
@@ -62,9 +62,9 @@ def heads_in_front(q, k, v, keep):
     return rearrange(einsum(attn, v, "h b l t, h b t d -> h b l d"), "h b l d -> b h l d")
 
 
-@specimen("kernel", fault="softmax over queries", empty_rows="average",
+@specimen("kernel", fault="softmax over queries", fully_masked="average",
           source="https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",
-          note="in (b, i, j, h) axis 1 is the queries", healed=("dim=1", "dim=2"))
+          note="in (b, i, j, h) axis 1 is the queries", fixed=("dim=1", "dim=2"))
 def pixels_attend(q, k, v, keep):
     """Attend with the heads last, as image models do."""
     q, k, v = (x.permute(0, 2, 1, 3) for x in (q, k, v))
@@ -76,8 +76,8 @@ def pixels_attend(q, k, v, keep):
     return torch.einsum("bijh,bjhd->bihd", attn, v).permute(0, 2, 1, 3)
 
 
-@specimen("kernel", fault="softmax over batch", empty_rows="average",
-          note="in (i, j, b, h) axis 2 is the examples", healed=("dim=2", "dim=1"))
+@specimen("kernel", fault="softmax over batch", fully_masked="average",
+          note="in (i, j, b, h) axis 2 is the examples", fixed=("dim=2", "dim=1"))
 def third_axis(q, k, v, keep):
     """Normalise over the third axis, which was the right one before the axes were moved."""
     q, k, v = (rearrange(x, "b h n d -> n b h d") for x in (q, k, v))
@@ -90,8 +90,8 @@ def third_axis(q, k, v, keep):
 
 
 @specimen("kernel", fault="softmax over examples and heads together", listed=False,
-          note="axis 0 of folded heads is (b * h)", empty_rows="unmasked",
-          healed=("dim=0", "dim=2"))
+          note="axis 0 of folded heads is (b * h)", fully_masked="unmasked",
+          fixed=("dim=0", "dim=2"))
 def first_axis_of_three(q, k, v, keep):
     """Write out the axis that softmax once took by itself for three axes."""
     b, h, i, d = q.shape

@@ -34,7 +34,7 @@ class CausalSelfAttention(nn.Module):
         return self.c_proj(y.transpose(1, 2).contiguous().view(B, T, C))
 
 
-@specimen("layer", module=True, self_attention=True, empty_rows="average",
+@specimen("layer", module=True, self_attention=True, fully_masked="average",
           packed="qkv", roles={"o": "proj"},
           call=lambda module, x, memory, keep: module(x, keep))
 class VisionBlock(nn.Module):
@@ -56,7 +56,7 @@ class VisionBlock(nn.Module):
         return self.proj((attn.softmax(dim=-1) @ v).transpose(1, 2).reshape(B, N, C))
 
 
-@specimen("layer", module=True, self_attention=True, empty_rows="average", roles=None,
+@specimen("layer", module=True, self_attention=True, fully_masked="average", roles=None,
           reads=lambda module: layouts.from_interleaved(module.state_dict(), module.num_heads),
           call=lambda module, x, memory, keep: module(x, keep))
 class PackedByHead(nn.Module):
@@ -79,11 +79,11 @@ class PackedByHead(nn.Module):
         return self.dense(values.permute(0, 2, 1, 3).reshape(batch_size, seq_length, embed_dim))
 
 
-@specimen("layer", "packed order", module=True, self_attention=True, empty_rows="average",
+@specimen("layer", "packed order", module=True, self_attention=True, fully_masked="average",
           packed="qkv", roles={"o": "proj"},
           note="the rows of qkv.weight are [q | k | v], and they are unpacked as k, q, v; in "
                "self-attention the same as q and k swapped",
-          healed=("k, q, v = self", "q, k, v = self"),
+          fixed=("k, q, v = self", "q, k, v = self"),
           call=lambda module, x, memory, keep: module(x, keep))
 class KeysFirst(nn.Module):
     """One projection, three chunks."""
@@ -111,7 +111,7 @@ def read_heads(module):
                                | module.state_dict(), (*stacked, "proj"))
 
 
-@specimen("layer", module=True, roles=None, reads=read_heads, empty_rows="nan",
+@specimen("layer", module=True, roles=None, reads=read_heads, fully_masked="nan",
           call=lambda module, x, memory, keep: module(x, memory, four_axes(keep)))
 class ListOfHeads(nn.Module):
     """A list of single heads, each with small matrices of its own and no bias."""

@@ -13,9 +13,9 @@ def scaled_scores(q, k, keep, fill=-1e9):
     return scores if keep is None else scores.masked_fill(~keep, fill)
 
 
-@specimen("kernel", fault="ReLU instead of exp", listed=False, empty_rows="nan",
+@specimen("kernel", fault="ReLU instead of exp", listed=False, fully_masked="nan",
           note="relu(scores) divided by its sum",
-          healed=("F.relu(scores)", "torch.exp(scores - scores.amax(-1, keepdim=True))"))
+          fixed=("F.relu(scores)", "torch.exp(scores - scores.amax(-1, keepdim=True))"))
 def relu_weights(q, k, v, keep):
     """Use ReLU, which is cheaper than exp and gives exact zeros."""
     scores = scaled_scores(q, k, keep, -torch.inf)
@@ -23,9 +23,9 @@ def relu_weights(q, k, v, keep):
     return (weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-12)) @ v
 
 
-@specimen("kernel", fault="sigmoid instead of softmax", listed=False, empty_rows="average",
+@specimen("kernel", fault="sigmoid instead of softmax", listed=False, fully_masked="average",
           note="the weights of a query do not sum to 1",
-          healed=("torch.sigmoid(scores)", "torch.softmax(scores, dim=-1)"))
+          fixed=("torch.sigmoid(scores)", "torch.softmax(scores, dim=-1)"))
 def gates(q, k, v, keep):
     """Decide for every key by itself whether it is attended to."""
     scores = scaled_scores(q, k, keep)
@@ -33,9 +33,9 @@ def gates(q, k, v, keep):
     return weights @ v, weights
 
 
-@specimen("kernel", fault="cosine instead of dot product", listed=False, empty_rows="average",
+@specimen("kernel", fault="cosine instead of dot product", listed=False, fully_masked="average",
           note="q and k are normalised to length 1 before they are compared",
-          healed=("F.normalize(q, dim=-1), F.normalize(k, dim=-1)", "q, k"))
+          fixed=("F.normalize(q, dim=-1), F.normalize(k, dim=-1)", "q, k"))
 def cosine_scores(q, k, v, keep):
     """Compare directions, not lengths."""
     q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
@@ -44,7 +44,7 @@ def cosine_scores(q, k, v, keep):
 
 @specimen("kernel", fault="plus one in the denominator of softmax", listed=False,
           note="a query may attend to nothing: weights sum to less than 1",
-          healed=("exps.sum(dim=-1, keepdim=True) + torch.exp(-top)",
+          fixed=("exps.sum(dim=-1, keepdim=True) + torch.exp(-top)",
                   "exps.sum(dim=-1, keepdim=True).clamp(min=1e-300)"))
 def quiet_softmax(q, k, v, keep):
     """Allow a head to say nothing."""
@@ -56,8 +56,8 @@ def quiet_softmax(q, k, v, keep):
 
 
 @specimen("kernel", fault="a distance bias that nobody asked for", listed=False,
-          note="-0.25 for each position between query and key", empty_rows="average",
-          healed=("- 0.25 * distance", ""))
+          note="-0.25 for each position between query and key", fully_masked="average",
+          fixed=("- 0.25 * distance", ""))
 def nearer_is_better(q, k, v, keep):
     """Prefer near keys a little."""
     distance = (torch.arange(q.size(-2))[:, None] - torch.arange(k.size(-2))).abs()
@@ -67,24 +67,24 @@ def nearer_is_better(q, k, v, keep):
     return scores.softmax(dim=-1) @ v
 
 
-@specimen("kernel", fault="the values are squashed", listed=False, empty_rows="average",
-          note="tanh(v) is mixed, not v", healed=("torch.tanh(v)", "v"))
+@specimen("kernel", fault="the values are squashed", listed=False, fully_masked="average",
+          note="tanh(v) is mixed, not v", fixed=("torch.tanh(v)", "v"))
 def bounded_values(q, k, v, keep):
     """Keep the values between -1 and 1, as recurrent networks do."""
     return scaled_scores(q, k, keep).softmax(dim=-1) @ torch.tanh(v)
 
 
 @specimen("kernel", fault="scores and weights rounded to half precision", listed=False,
-          note="q and k are halved in precision before they are compared", empty_rows="nan",
-          healed=("q.half(), k.half()", "q, k"))
+          note="q and k are halved in precision before they are compared", fully_masked="nan",
+          fixed=("q.half(), k.half()", "q, k"))
 def half_on_the_way(q, k, v, keep):
     """Save memory where it is needed: in the scores."""
     weights = scaled_scores(q.half(), k.half(), keep, -torch.inf).softmax(dim=-1)
     return weights.to(v.dtype) @ v
 
 
-@specimen("kernel", fault="noise on the scores", listed=False, empty_rows="average",
-          note="noise meant for training is always on", healed=("0.1 *", "0.0 *"))
+@specimen("kernel", fault="noise on the scores", listed=False, fully_masked="average",
+          note="noise meant for training is always on", fixed=("0.1 *", "0.0 *"))
 def jittered(q, k, v, keep):
     """Break ties between equal keys."""
     scores = scaled_scores(q, k, keep)

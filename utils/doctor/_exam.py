@@ -1,97 +1,110 @@
-"""The examination of a program: its answers, and the faulty programs that give the same.
+"""The examination of a program: its answers, and the faulty programs that give the same answers.
 
-What is asked, and what the faulty programs are, is told by a *level*, such as
-``kernel_level.Kernel``: it has ``cases()``, ``others()``, ``trouble(answer, args)``,
-``expected(args, settings, empty)``, ``switches(ask)``, ``steady(subject)``, ``probes(subject)``,
-``besides(subject)`` and ``largest``.
+A ``levels.level.Level`` decides which cases a program is called with, and which faults are tried.
 """
 
 import numpy as np
 
 from utils import checks
 from utils.doctor import _search, _subject
-from utils.doctor.faulty.kernel import KEYS
+from utils.doctor.faulty.kernel import FULLY_MASKED, KEYS
 from utils.doctor.levels.kernel_cases import EXTREME
 
-EMPTY = ("zeros", "nan", "average", "unmasked")
 ROUNDING = 1e-7  # sums in another order, in float32
 OVERFLOW = "gives numbers that are not finite: subtract the largest score before exp"
 
 
-def settle(program, levels, framework=None):
-    """Return (subject, level, problem): how the program can be asked, or the words for why not.
+def choose(program, levels, framework=None):
+    """Return (subject, level, problem): how the program can be called, or why it cannot.
 
-    ``levels`` from the most general down, frameworks and dtypes in the order of
-    ``subjects.trials``; of these, one that takes masks, too, if there is any.
+    Tries the levels in turn, the most general first, and for each level the frameworks and dtypes
+    of ``_subject.trials``. Prefers a Subject that also takes masks. Where none can be called,
+    subject and level are None and ``problem`` says why.
     """
     problems = []
     for level in levels:
-        unmasked, *masked = (case.args for case in level.cases()[:3])
-        able = []
+        unmasked, *masked = (case.args for case in level.search_cases()[:3])
+        callable_ones = []
         for subject in _subject.trials(program, framework):
-            wrong = level.trouble(subject(*unmasked), unmasked)
-            if not wrong and not any(level.trouble(subject(*args), args) for args in masked):
-                return subject, level, ""
-            able += [subject] * (not wrong)
-            problems += [wrong] * bool(wrong)
-            if wrong and not wrong.startswith("raises"):
-                break  # it answers: this is what it was written for
-        if able:
-            return able[0], level, ""
-    return None, None, next((wrong for wrong in problems if not wrong.startswith("raises")),
-                            problems[0])
+            problem = level.problem(subject(*unmasked), unmasked)
+            if not problem:
+                if not any(level.problem(subject(*args), args) for args in masked):
+                    return subject, level, ""
+                callable_ones.append(subject)
+                continue
+            problems.append(problem)
+            if not problem.startswith("raises"):
+                break  # it returned something, so this is the framework it was written for
+        if callable_ones:
+            return callable_ones[0], level, ""
+    returned = [problem for problem in problems if not problem.startswith("raises")]
+    return None, None, (returned or problems)[0]
 
 
 class Exam:
-    """What a program answered to all cases of its level, and which settings explain that."""
+    """What a program answered to the cases of its level, and which settings explain that.
+
+    ``asked`` are all (Case, Answer), ``answers`` those of the right form, and ``problems`` is
+    {kind: (problem, names of the cases)} of the others. ``undefined`` are the names of the cases
+    with NaN where the reference has a number. ``random``: identical calls gave different answers.
+    ``untried`` says how many sets of faults were tried, "" for all of them.
+    """
 
     def __init__(self, subject, level):
         self.subject, self.level, self.ask = subject, level, subject
-        cases = level.cases()
-        self.untried = ""  # of how many sets of faults how many were tried, where time was short
-        self.random = not _same(subject, cases[min(1, len(cases) - 1)].args)
+        cases = level.search_cases()
+        self.untried = ""
+        masked = cases[min(1, len(cases) - 1)]
+        self.random = not _repeats(subject, masked.args)
         if self.random:
-            self.ask = level.steady(subject)
+            self.ask = level.without_dropout(subject)
         self.asked = [(case, self.ask(*case.args)) for case in cases]
-        self.troubles = {}
+        self.problems = {}
         self.answers = self._usable(self.asked)
         self.undefined = [case.name for case, answer in self.answers
                           if np.isinf(self.gap(case, answer, {}))]
         if self.undefined and EXTREME.issuperset(self.undefined):
-            self.troubles[OVERFLOW] = OVERFLOW, self.undefined  # to be told, but no fault by itself
+            self.problems[OVERFLOW] = OVERFLOW, self.undefined  # a note, and not a fault
             self.answers = [pair for pair in self.answers if pair[0].name not in self.undefined]
 
     def _usable(self, asked):
+        """Return the pairs of (Case, Answer) of the right form, and note the other problems."""
+        usable = []
         for case, answer in asked:
-            wrong = self.level.trouble(answer, case.args)
-            if wrong:  # of messages that differ in their numbers, one is enough
-                kind = wrong.partition(":")[0]
-                self.troubles.setdefault(kind, (wrong, []))[1].append(case.name)
-        return [pair for pair in asked if not self.level.trouble(pair[1], pair[0].args)]
+            problem = self.level.problem(answer, case.args)
+            if not problem:
+                usable.append((case, answer))
+                continue
+            kind = problem.partition(":")[0]  # messages that differ only in numbers are told once
+            self.problems.setdefault(kind, (problem, []))[1].append(case.name)
+        return usable
 
     def agrees(self, settings, answers=None):
-        """Return whether the faulty program answers as this one does, up to rounding.
+        """Return whether the faulty program with these settings gives the same answers.
 
-        Queries without keys are passed over, as it is a choice what they get. Where the softmax
-        does not run over the keys, most of the answers would be: one choice must fit them all.
+        Fully masked rows are not compared, as a program may choose what they get. Where the softmax
+        does not run over the keys, that would leave out most elements; then one choice must fit
+        all answers.
         """
+        answers = self.answers if answers is None else answers
         over_keys = settings.get("axes", (KEYS,)) == (KEYS,)
-        return any(self._agrees(settings, self.answers if answers is None else answers, empty)
-                   for empty in ((None,) if over_keys else EMPTY))
+        choices = (None,) if over_keys else FULLY_MASKED
+        return any(self._agrees(settings, answers, choice) for choice in choices)
 
-    def _agrees(self, settings, answers, empty):
-        return all(self.gap(case, answer, settings, empty) <= self._tolerance(answer)
+    def _agrees(self, settings, answers, fully_masked):
+        return all(self.gap(case, answer, settings, fully_masked) <= self._tolerance(answer)
                    for case, answer in answers)
 
-    def gap(self, case, answer, settings, empty=None):
-        """Return the largest difference of an answer, weights included, from the faulty one's.
+    def gap(self, case, answer, settings, fully_masked=None):
+        """Return the largest difference of an answer, weights included, from the faulty program's.
 
-        ``empty`` is one of EMPTY; None: what depends on it is passed over.
+        ``fully_masked``: one of FULLY_MASKED, or None to leave out what depends on it.
         """
-        out, weights = self.level.expected(case.args, settings, empty or "nan")
-        got = _search.gap(answer.out, out, empty is None)
+        out, weights = self.level.expected(case.args, settings, fully_masked or "nan")
+        got = _search.gap(answer.out, out, fully_masked is None)
         if weights is not None and np.shape(answer.rest) == weights.shape:
-            got = max(got, _search.gap(checks.to_numpy(answer.rest), weights, empty is None))
+            returned = checks.to_numpy(answer.rest)
+            got = max(got, _search.gap(returned, weights, fully_masked is None))
         return got
 
     def _tolerance(self, answer):
@@ -99,68 +112,75 @@ class Exam:
                    for name in (answer.dtype, self.subject.dtype))
 
     def diagnose(self):
-        """Return the smallest sets of Switches that reproduce all answers, confirmed on others."""
+        """Return the smallest sets of Switches that explain all answers, confirmed on new cases."""
         found = [()]
         if not self.agrees({}):
             switches = self.level.switches(self.ask)
             found, tried, sets = _search.search(switches, self.agrees, self.level.largest)
-            self.untried = "" if found or tried == sets else f"{tried:,} of {sets:,}"
-        others = self._usable([(case, self.ask(*case.args)) for case in self.level.others()])
-        found = [some for some in found if self.agrees(_search.together(some), others)]
-        self.answers += others
-        found = [some for some in found if not some or self.tells(_search.together(some))]
-        # An explanation that knows what queries without keys get is better than one that does not.
-        return [some for some in found if self.style(_search.together(some))] or found
+            if not found and tried < sets:
+                self.untried = f"{tried:,} of {sets:,}"
+        new = [(case, self.ask(*case.args)) for case in self.level.confirmation_cases()]
+        new = self._usable(new)
+        found = [some for some in found if self.agrees(_search.merged(some), new)]
+        self.answers += new
+        found = [some for some in found if not some or self.shows(_search.merged(some))]
+        # Prefer explanations that also say what a fully masked row gets.
+        complete = [some for some in found if self.fully_masked(_search.merged(some))]
+        return complete or found
 
-    def tells(self, settings):
-        """Return whether an explanation has a number that the reference has not, in any answer.
+    def shows(self, settings):
+        """Return whether these settings give, in some answer, a number that the reference has not.
 
-        One under which queries have no keys, just where the program differs, explains anything.
+        Settings that mask a whole row exactly where the program differs would explain anything.
         """
         for case, answer in self.answers:
             if not self.agrees({}, [(case, answer)]):
-                out, right = (self.level.expected(case.args, some, "nan")[0]
-                              for some in (settings, {}))
+                out, _ = self.level.expected(case.args, settings, "nan")
+                right, _ = self.level.expected(case.args, {}, "nan")
                 if (np.isfinite(out) & ~np.isclose(out, right)).any():
                     return True
         return False
 
-    def style(self, settings, likely=EMPTY[0]):
-        """Return what a query without keys gets, one of EMPTY, or "" for something else.
+    def fully_masked(self, settings, preferred=FULLY_MASKED[0]):
+        """Return what a fully masked row gets, one of FULLY_MASKED, or "" for something else.
 
-        ``likely``: which to say where several would fit, as there is no such query.
+        ``preferred`` is returned if several fit, because no row is fully masked.
         """
-        return next((empty for empty in (likely, *EMPTY)
-                     if self._agrees(settings, self.answers, empty)), "")
+        for choice in (preferred, *FULLY_MASKED):
+            if self._agrees(settings, self.answers, choice):
+                return choice
+        return ""
 
     def differences(self):
         """Return a sentence on where the program differs from the reference, and by how much."""
         gaps = {case.name: self.gap(case, answer, {}) for case, answer in self.answers
                 if not self.agrees({}, [(case, answer)])}
-        right = [case.name for case, _ in self.answers if case.name not in gaps]
+        equal = [case.name for case, _ in self.answers if case.name not in gaps]
         if not gaps:
-            return "Its answers differ from the reference's only by chance."
+            return "It differs from the reference only randomly."
         worst = max(gaps, key=gaps.get)
-        most = "NaN" if np.isinf(gaps[worst]) else f"by up to {gaps[worst]:.1g}"
-        return (f"It differs from the reference in {len(gaps)} of {len(self.answers)} cases, "
-                f"{most} ({worst}); " + (f"it is right with: {', '.join(right)}." if right
-                                         else "it is right in none.")
-                + getattr(self.level, "unsought", str)())
+        most = "with NaN" if np.isinf(gaps[worst]) else f"by up to {gaps[worst]:.1g}"
+        where = f"It equals the reference in these cases: {', '.join(equal)}." if equal else ""
+        sentence = (f"It differs from the reference in {len(gaps)} of {len(self.answers)} cases, "
+                    f"{most} ({worst}).")
+        return " ".join(filter(None, [sentence, where, self.level.not_searched()]))
 
     def largest(self, settings):
         """Return the largest difference of any answer from the faulty program's."""
         return max(self.gap(case, answer, settings) for case, answer in self.answers)
 
-    def evidence(self, settings):
-        """Return how many answers the settings explain, and how exactly."""
+    def evidence(self, settings, faults=0):
+        """Return a sentence on how many answers the settings of so many faults explain."""
         good = sum(self.agrees(settings, [pair]) for pair in self.answers)
-        what = "Attention with this gives" if settings else "The reference gives"
-        return (f"{what} the same answers in {good} of {len(self.answers)} cases "
+        program = "The reference"
+        if faults:
+            program = "Attention with this fault" if faults == 1 else "Attention with these faults"
+        return (f"{program} gives the same outputs in {good} of {len(self.answers)} cases "
                 f"({self.answers[0][1].dtype}, largest difference "
                 f"{_search.rounded(self.largest(settings))}).")
 
 
-def _same(subject, args):
-    """Return whether a program answers the same question twice alike, but for rounding."""
+def _repeats(subject, args):
+    """Return whether two identical calls give the same output, up to rounding."""
     first, second = subject(*args), subject(*args)
     return first.out is None or _search.gap(first.out, second.out) < ROUNDING

@@ -1,14 +1,14 @@
-"""The doctor: what is wrong with an attention program, by name.
+"""The doctor's four functions: ``examine`` and one function for each level of programs.
 
-    print(doctor.examine(my_attention))
-
-A program is asked small random questions; its answers are compared with ``utils.reference`` and,
-where they differ, with ``utils.doctor.faulty`` under every fault, pair and triple of faults.
+A program is called with small random inputs. Its outputs are compared with ``utils.reference``.
+Where they differ, they are compared with ``utils.doctor.faulty`` under every fault, and under every
+pair and triple of faults.
 """
 
 from utils.doctor import _subject, _verdict, modules
-from utils.doctor._exam import EMPTY, Exam, settle
+from utils.doctor._exam import Exam, choose
 from utils.doctor._report import Report
+from utils.doctor.faulty.kernel import FULLY_MASKED
 from utils.doctor.levels import (
     decoding as decoding_level,
     kernel as kernel_level,
@@ -18,88 +18,158 @@ from utils.doctor.levels.kernel_switches import Options
 from utils.doctor.levels.layer_cases import MASKS, Form
 from utils.doctor.modules import libraries, slots
 
-OPTIONS = {"kernel": ("grouped", "masks"), "decoding": ("grouped",),
-           "layer": ("self_attention", "masks", "pre_norm", "batch_first", "n_heads", "call",
-                     "roles", "packed")}  # of a level, besides those of all
-CORNERS = (False, True, "top_left", "bottom_right")
+CAUSAL = (False, True, "top_left", "bottom_right")
 
 
-def examine(program, level="kernel", *, causal=False, empty_rows=None, framework=None, **more):
-    """Return the Report on a program.
+def examine(program, level=None, **options):
+    """Return the Report on a program, whose level is guessed where none is given.
 
-    ``level``: "kernel", ``(q, k, v, keep) -> context or (context, weights)`` on (b, h, i, d),
-    (b, h, j, d), (b, h, j, d_v), or "layer", ``(x, memory, weights, n_heads, keep) -> out`` with
-    the weight set of ``sizes.weights``; in NumPy, PyTorch or TensorFlow. keep is None or bool, True
-    = may attend. ``causal``: True when it applies a causal mask by itself, for n_q == n_k, or
-    "top_left" or "bottom_right" when also for others. ``empty_rows``: what a query without keys
-    must get, "zeros", "nan", "average" or "unmasked"; None leaves the choice to the program.
+    ``level``: "kernel", "layer" or "decoding". By default, a class, a torch module and a Keras
+    layer are examined as a layer, and everything else as a kernel. ``options`` are the keyword
+    arguments of ``examine_kernel``, ``examine_layer`` or ``examine_decoder``; their docstrings say
+    how each kind of program is called.
 
-    A kernel: ``grouped``, k and v may have fewer heads; ``masks``: "any", or "none" where keep is
-    always None. A layer: ``self_attention``, memory is x; ``masks``, those that it takes: "any",
-    "heads alike", "padding" (b, 1, 1, j) or "none"; ``pre_norm``, a LayerNorm comes first,
-    with eps 1e-5, or what the module's own has, its gain and bias set aside; ``batch_first``,
-    False where x is (i, b, e).
-
-    A torch module or Keras layer: ``n_heads``, and ``call(module, x, memory, keep) -> out``, by
-    default ``module(x, memory, keep)``, without memory in self-attention, without keep if masks are
-    "none". ``program`` may also be a
-    class or function ``build(d_model, n_heads)``, a function only with ``call``. ``roles``, {"q":
-    name, …} of its parts, and ``packed``, the part that holds [q | k | v], are guessed where
-    neither is given. Of ``nn.MultiheadAttention`` and Keras' layer nothing needs to be said.
-
-    Decoding, level "decoding": ``(q, k, v, cache) -> (context, cache)``, new positions only; cache
-    is None at first; ``grouped`` as of a kernel. Raises ValueError for a value that there is not,
-    TypeError for an option.
+    Raises ValueError for an unknown level or an unknown value of an option, and TypeError for an
+    option that the level does not have.
 
     From the shell: python -m utils.doctor FILE.py:NAME --help
     """
-    for what, value, allowed in (("level", level, LEVELS), ("causal", causal, CORNERS),
-                                 ("empty_rows", empty_rows, (None, *EMPTY)),
-                                 ("masks", more.get("masks", "any"), MASKS)):
-        if value not in allowed:
-            raise ValueError(f"{what} must be one of {', '.join(map(str, allowed))}, got {value!r}")
-    strange = [option for option in more if option not in OPTIONS[level]]
-    if strange:
-        raise TypeError(f"{strange[0]} is no option of level {level}, which has "
-                        f"{', '.join(OPTIONS[level])}")
-    options = Options(bool(causal), causal if isinstance(causal, str) else "top_left",
-                      causal is True, more.pop("grouped", False))
-    name = getattr(program, "__name__", type(program).__name__)
-    with modules.kept(program):
-        try:
-            program, kinds = LEVELS[level](program, options, **more)
-        except _subject.RefusalError as refusal:
-            return Report(name, level, "could not examine", f"it {refusal}.")
-        subject, kind, problem = settle(program, kinds, getattr(program, "framework", framework))
-        if subject is None:
-            hint = _verdict.how_called(level, problem, isinstance(program, modules.Module))
-            return Report(name, level, _verdict.of_problem(problem), f"it {problem}.{hint}")
-        exam = Exam(subject, kind)
-        return _verdict.written(name, level, exam, exam.diagnose(), empty_rows)
+    level = level or level_of(program)
+    _check("level", level, EXAMINERS)
+    examiner = EXAMINERS[level]
+    known = examiner.__kwdefaults__
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise TypeError(f"{unknown[0]} is not an option of the level {level}, whose options are "
+                        f"{', '.join(known)}")
+    return examiner(program, **options)
 
 
-def _kernels(program, options, masks="any"):
-    return program, kernel_level.levels(options, unmasked=masks == "none")
+def level_of(program):
+    """Return "layer" for a class, a torch module or a Keras layer, and else "kernel"."""
+    if isinstance(program, type) or slots.framework(program):
+        return "layer"
+    return "kernel"
 
 
-def _layers(program, options, self_attention=False, masks="any", pre_norm=False, batch_first=True,
-            **module):
+def examine_kernel(program, *, causal=False, fully_masked=None, grouped=False, masks="any",
+                   framework=None):
+    """Return the Report on a kernel, ``program(q, k, v, keep) -> context or (context, weights)``.
+
+    q is (b, h, i, d), k (b, h, j, d), v (b, h, j, d_v) and context (b, h, i, d_v). ``keep`` is
+    None, or a bool mask that broadcasts to (b, h, i, j), where True = may attend.
+
+    ``causal``: True if the program applies a causal mask by itself and takes n_q == n_k only,
+    "top_left" or "bottom_right" if it also takes other lengths, with that alignment.
+    ``fully_masked``: what a fully masked row must get: "zeros", "nan", "average" (of all values) or
+    "unmasked" (as if nothing were masked); None accepts any of them.
+    ``grouped``: True if k and v may have fewer heads than q.
+    ``masks``: "any", or "none" if the program takes no mask; keep is then always None.
+    ``framework``: "numpy", "torch" or "tensorflow"; None tries those that the code mentions first.
+
+    Raises ValueError for an unknown value of an option.
+    """
+    _check_shared(causal, fully_masked)
+    _check("masks", masks, ("any", "none"))
+    options = _options(causal, grouped)
+    return _examined("kernel", program, fully_masked, framework, lambda: (
+        program, kernel_level.levels(options, unmasked=masks == "none")))
+
+
+def examine_layer(program, *, causal=False, fully_masked=None, self_attention=False, masks="any",
+                  pre_norm=False, batch_first=True, n_heads=None, call=None, roles=None,
+                  packed=None, framework=None):
+    """Return the Report on a layer: a function of weights, a torch module or a Keras layer.
+
+    A function is called as ``program(x, memory, weights, n_heads, keep) -> out`` with the weight
+    set of ``sizes.weights``. x is (b, i, d_in), memory (b, j, d_in), out (b, i, d_out), and
+    ``keep`` as for ``examine_kernel``. ``causal``, ``fully_masked`` and ``framework`` are those of
+    ``examine_kernel``, too.
+
+    ``self_attention``: True if memory is always x.
+    ``masks``: which masks the layer takes: "any", "heads alike" (the same mask for all heads),
+    "padding" (b, 1, 1, j) or "none".
+    ``pre_norm``: True if a LayerNorm comes first. Its epsilon is 1e-5, or that of the module; the
+    gain and bias of a module's LayerNorm are set to 1 and 0.
+    ``batch_first``: False if x is (i, b, d_in).
+
+    A module may be an instance, a class, or a function ``build(d_model, n_heads)`` together with
+    ``call``. ``n_heads``: the number of heads of an instance. ``call(module, x, memory, keep) ->
+    out``: how the module is called, by default ``module(x, memory, keep)``, without memory in
+    self-attention and without keep if masks are "none". ``roles``, {"q": name, "k": …, "v": …,
+    "o": …}, are the parts that hold the weights, and ``packed`` is the part that holds [q | k | v];
+    both are guessed if neither is given. ``nn.MultiheadAttention`` and the ``MultiHeadAttention``
+    of Keras need none of these options.
+
+    Raises ValueError for an unknown value of an option, and where the number of heads of an
+    instance is missing or does not divide its width.
+    """
+    _check_shared(causal, fully_masked)
+    _check("masks", masks, MASKS)
+    options = _options(causal)
     form = Form(square=options.square or self_attention, self_attention=self_attention,
                 masks=masks, pre_norm=pre_norm)
-    heads = None
-    if module or isinstance(program, type) or slots.framework(program):
-        program, heads = modules.of_module(program, self_attention=self_attention, masks=masks,
-                                           batch_first=batch_first, **module)
-        form = form._replace(equal_widths=True, own=True, unbiased=program.unbiased,
-                             epsilon=program.epsilon)
-    elif not batch_first:
-        program = libraries.sequence_first(program)
-    return program, layer_level.levels(form, options, heads)
+    of_module = {"n_heads": n_heads, "call": call, "roles": roles, "packed": packed}
+    is_module = level_of(program) == "layer" or any(
+        value is not None for value in of_module.values())
+
+    def prepared():
+        if is_module:
+            module, heads = modules.of_module(program, self_attention=self_attention, masks=masks,
+                                              batch_first=batch_first, **of_module)
+            its_form = form._replace(equal_widths=True, own=True, unbiased=module.unbiased,
+                                     epsilon=module.epsilon)
+            return module, layer_level.levels(its_form, options, heads)
+        layer = program if batch_first else libraries.sequence_first(program)
+        return layer, layer_level.levels(form, options)
+
+    return _examined("layer", program, fully_masked, framework, prepared)
 
 
-def _decoders(program, options):
-    options = options._replace(causal=True, corner="bottom_right", square=True)
-    return decoding_level.Decoder(program), decoding_level.levels(options)
+def examine_decoder(program, *, grouped=False, framework=None):
+    """Return the Report on a step of decoding, ``program(q, k, v, cache) -> (context, cache)``.
+
+    The program gets the new positions only: q (b, h, n, d), k (b, h, n, d) and v (b, h, n, d_v) for
+    n new positions. cache is None at first, and then whatever the program returned. The context is
+    (b, h, n, d_v). The sequence is fed in chunks of several sizes and compared with one causal
+    pass. ``grouped`` and ``framework`` are those of ``examine_kernel``.
+    """
+    options = Options(causal=True, align="bottom_right", square=True, grouped=grouped)
+    return _examined("decoding", program, None, framework, lambda: (
+        decoding_level.Decoder(program), decoding_level.levels(options)))
 
 
-LEVELS = {"kernel": _kernels, "layer": _layers, "decoding": _decoders}
+def _check_shared(causal, fully_masked):
+    _check("causal", causal, CAUSAL)
+    _check("fully_masked", fully_masked, (None, *FULLY_MASKED))
+
+
+def _check(name, value, allowed):
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}, got {value!r}")
+
+
+def _options(causal, grouped=False):
+    """Return the Options of a kernel from the arguments of the reader."""
+    align = causal if isinstance(causal, str) else "top_left"
+    return Options(bool(causal), align, square=causal is True, grouped=grouped)
+
+
+def _examined(level, program, fully_masked, framework, prepared):
+    """Return the Report; ``prepared()`` returns (the program to call, the Levels to try)."""
+    name = getattr(program, "__name__", type(program).__name__)
+    with modules.restored(program):
+        try:
+            callee, levels = prepared()
+        except _subject.RefusalError as refusal:
+            return Report(name, level, "could not examine", f"it {refusal}.")
+        framework = getattr(callee, "framework", framework)
+        subject, chosen, problem = choose(callee, levels, framework)
+        if subject is None:
+            hint = _verdict.how_called(level, problem, isinstance(callee, modules.Module))
+            return Report(name, level, _verdict.of_problem(problem), f"it {problem}.{hint}")
+        exam = Exam(subject, chosen)
+        return _verdict.written(name, level, exam, exam.diagnose(), fully_masked)
+
+
+EXAMINERS = {"kernel": examine_kernel, "layer": examine_layer, "decoding": examine_decoder}

@@ -1,4 +1,4 @@
-"""What the doctor says of a program: for the terminal, a notebook, and other programs."""
+"""The report on a program: for the terminal, for a notebook, and as data."""
 
 import html
 import textwrap
@@ -6,30 +6,32 @@ from dataclasses import asdict, dataclass, field
 
 from utils.doctor.faults import FAULTS
 
-# How the first line goes on after the name of the program, by verdict.
+# The first line continues like this after the name of the program.
 VERDICTS = {"healthy": "is healthy", "note": "is healthy, with a note", "sick": "is sick",
             "could not examine": "could not be examined"}
-COLOURS = {"healthy": "#2f8f46", "note": "#a87400"}  # else sick; seen on white and on black
+COLOURS = {"healthy": "#2f8f46", "note": "#a87400"}  # readable on white and on black
+SICK_COLOUR = "#d1453b"
 WIDTH = 78
-DEEP = ("look", "case")  # kinds of lines that belong to the fault above them
+UNDER_FAULT = ("look", "case")  # kinds of lines that belong to the fault above them
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """A verdict, and why.
+    """A verdict and the reasons for it.
 
-    ``names``: the sets of faults, tuples of names, each of which explains all answers. Several sets
-    mean that no input that the program takes can tell them apart; none, that nothing matches.
+    ``verdict``: a key of VERDICTS. ``names``: a list of tuples of fault names; each tuple explains
+    all answers. Several tuples mean that no input that the program takes can distinguish them. An
+    empty list means that the program is healthy, or that no fault explains it.
     """
 
     program: str
     level: str
     verdict: str
-    headline: str       # what is wrong, in plain words: the first line of the text
+    headline: str       # what is wrong, for the first line of the text
     names: list = field(default_factory=list)
-    details: dict = field(default_factory=dict)     # what is special here, by name of the fault
-    findings: list = field(default_factory=list)    # sentences: what is wrong besides
-    notes: list = field(default_factory=list)       # sentences: choices, and what was not asked
+    details: dict = field(default_factory=dict)     # {fault: what is special about it here}
+    findings: list = field(default_factory=list)    # sentences: what else is wrong
+    notes: list = field(default_factory=list)       # sentences: choices, and what was not tested
     evidence: str = ""
 
     def to_dict(self):
@@ -52,37 +54,50 @@ class Report:
 
     def __str__(self):
         several = len({name for some in self.names for name in some}) > 1
-        deep = {"heading": 0} | dict.fromkeys(DEEP, 2 + 2 * several)
-        return "\n".join(wrapped(text, deep.get(kind, 2)) for kind, text in self.lines())
+        indents = {"heading": 0}
+        if several:
+            indents |= dict.fromkeys(UNDER_FAULT, 4)
+        return "\n".join(wrapped(text, indents.get(kind, 2)) for kind, text in self.lines())
 
     __repr__ = __str__
 
     def _repr_html_(self):
         (_, heading), *rest = self.lines()
         several = any(kind == "fault" for kind, _ in rest)
-        inner = ' style="margin-left: 1.5em"' if several else ""
-        items = "".join(f"<li{inner if kind in DEEP else ''}>{_marked(kind, text)}</li>"
-                        for kind, text in rest)
-        colour = COLOURS.get(self.verdict, "#d1453b")
+        items = ""
+        for kind, text in rest:
+            indented = several and kind in UNDER_FAULT
+            style = ' style="margin-left: 1.5em"' if indented else ""
+            items += f"<li{style}>{_marked(kind, text)}</li>"
+        colour = COLOURS.get(self.verdict, SICK_COLOUR)
         return (f'<div class="doctor" style="border-left: 4px solid {colour}; color: inherit; '
                 f'padding-left: 0.8em; overflow-wrap: anywhere"><p><strong>'
                 f"{html.escape(heading)}</strong></p><ul>{items}</ul></div>")
 
 
 def _marked(kind, text):
-    """Return a line as HTML, the name of a fault in bold."""
+    """Return a line as HTML, with the name of a fault in bold."""
     name, colon, rest = html.escape(text).partition(":")
     return f"<strong>{name}</strong>{colon}{rest}" if kind == "fault" else name + colon + rest
 
 
 def described(name, details):
-    """Return what a fault does, and what is special about it here, as details by name say."""
-    here = f" Here: {details[name]}." if name in details else ""
-    return FAULTS[name].sentence + here
+    """Return what a fault does, and what is special about it here; details is {fault: text}."""
+    if name not in details:
+        return FAULTS[name].sentence
+    return f"{FAULTS[name].sentence} Here: {details[name]}."
+
+
+def enumerated(names):
+    """Return names as "a", "a and b" or "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def wrapped(text, indent, width=WIDTH):
-    """Return text in lines of ``width``, indented, the later ones by two more; addresses whole."""
+    """Return text in lines of ``width``, indented, the later ones by two more.
+
+    An address is not broken.
+    """
     whole = text.replace("→ chapter ", "→\xa0chapter\xa0")
     return textwrap.fill(whole, width, initial_indent=" " * indent, break_long_words=False,
                          subsequent_indent=" " * (indent + 2), break_on_hyphens=False,

@@ -1,7 +1,7 @@
-"""Which switches, set together, reproduce what a program did? The smallest sets that do.
+"""The search for the smallest sets of switches that explain what a program returned.
 
-A ``Switch`` is a fault and the settings of the faulty program that show it; sets of up to three are
-tried in order of size, so a program without fault is recognised first.
+A ``Switch`` is a fault, with settings of the faulty program that show it. Sets of up to three are
+tried in order of size, so a program without a fault is recognised first.
 """
 
 import itertools
@@ -13,14 +13,14 @@ import numpy as np
 
 # The largest |got - expected| / max(1, |expected|) that counts as the same, per dtype.
 TOLERANCES = {"float64": 2e-5, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
-BOUNDS = (1e-9, 1e-5, 1e-3)  # below which a difference is rounding, and not the same everywhere
+BOUNDS = (1e-9, 1e-5, 1e-3)  # a difference below is rounding, which depends on the computer
 LARGEST = 3      # switches in a set
-SECONDS = 2.0    # of this thread's own work, after which no larger sets are tried …
-LEAST = 500      # … once so many have been: in a wide layer, those of a kernel's two faults
+SECONDS = 2.0    # of CPU time of this thread, after which the search ends …
+LEAST = 500      # … once it has tried so many sets
 
 
 class Switch(NamedTuple):
-    """A fault by name, the settings that show it, and what is special about it here, in words."""
+    """The name of a fault, settings that show it, and in words what is special about them."""
 
     fault: str
     settings: dict
@@ -36,10 +36,10 @@ class Search(NamedTuple):
 
 
 def search(switches, agrees, largest=LARGEST, seconds=SECONDS, least=LEAST):
-    """Return a Search for all smallest sets of switches for which ``agrees(settings)`` is true.
+    """Return the Search for all smallest sets of switches for which ``agrees(settings)`` is true.
 
-    [()] means that no switch is needed, [] that no set will do. Two switches with a setting in
-    common are never in one set. Sets of the last switches are tried first.
+    Its ``found`` is [()] if no switch is needed, and [] if no set agrees. Two switches with a
+    setting in common are never in one set. Sets of the last switches are tried first.
     """
     end, tried = time.thread_time() + seconds, 0
     sets = sum(math.comb(len(switches), size) for size in range(1 + largest))
@@ -49,7 +49,7 @@ def search(switches, agrees, largest=LARGEST, seconds=SECONDS, least=LEAST):
             if size > 1 and tried >= least and time.thread_time() > end:
                 return Search(found[::-1], tried, sets)
             tried += 1
-            settings = together(some)
+            settings = merged(some)
             if settings is not None and agrees(settings):
                 found.append(some)
         if found:
@@ -57,8 +57,8 @@ def search(switches, agrees, largest=LARGEST, seconds=SECONDS, least=LEAST):
     return Search(found[::-1], tried, sets)
 
 
-def together(switches):
-    """Return the settings of several switches as one dict, None where two want the same one."""
+def merged(switches):
+    """Return the settings of several switches as one dict, or None if two share a setting."""
     settings = {}
     for switch in switches:
         if settings.keys() & switch.settings.keys():
@@ -68,9 +68,9 @@ def together(switches):
 
 
 def gap(got, expected, defined_only=False):
-    """Return the largest |got - expected| / max(1, |expected|), infinite where one is NaN.
+    """Return the largest |got - expected| / max(1, |expected|); infinite where only one is NaN.
 
-    ``defined_only``: where expected is NaN, got may be anything; otherwise it must be NaN too.
+    ``defined_only``: elements where expected is NaN are not compared.
     """
     with np.errstate(all="ignore"):
         gaps = np.abs(got - expected) / np.maximum(1.0, np.abs(expected))
@@ -80,6 +80,8 @@ def gap(got, expected, defined_only=False):
 
 
 def rounded(number):
-    """Return a difference as text, the same on every machine: one of rounding only by its bound."""
-    bound = next((bound for bound in BOUNDS if number < bound), None)
-    return f"< {bound:.0e}".replace("e-0", "e-") if bound else f"{number:.0e}"
+    """Return a difference as text; one of rounding as its bound, which is the same everywhere."""
+    for bound in BOUNDS:
+        if number < bound:
+            return f"< {bound:.0e}".replace("e-0", "e-")
+    return f"{number:.0e}"

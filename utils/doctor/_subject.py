@@ -1,7 +1,7 @@
 """A program of any framework behind one interface: NumPy arrays in, an ``Answer`` out.
 
-A program that raises, returns something else than arrays or writes into its input is not an error
-here but something to tell. Nothing is imported that the program does not use.
+A program that raises an error, does not return arrays or writes into its input raises nothing here:
+the Answer says so. No framework is imported that the program does not use.
 """
 
 import contextlib
@@ -15,24 +15,24 @@ from utils import checks, frameworks
 
 
 class RefusalError(Exception):
-    """A program cannot even be asked; the words, such as "raises TypeError", say why."""
+    """A program cannot be called at all; the message, such as "raises TypeError", says why."""
 
 
 class Answer(NamedTuple):
-    """What a program gave back: NumPy arrays, or in ``error`` the words for why it did not."""
+    """What a program returned, as NumPy arrays, or in ``error`` why it returned no array."""
 
     out: np.ndarray | None = None
-    rest: object = None     # the second thing that it returned: weights, or a cache
+    rest: object = None     # the second of two results: weights, or a cache
     dtype: str = ""
-    wrote: tuple = ()       # the places of the arguments that it has changed
+    wrote: tuple = ()       # the indices of the arguments that it has changed
     error: str = ""
 
 
 class Subject:
     """A program to be examined: called with NumPy arrays, it returns an Answer and never raises.
 
-    ``framework`` is one of ``frameworks.NAMES``, ``dtype`` what floating-point arrays are turned
-    into. Every call gets copies, so a program that writes into its input spoils nothing.
+    ``framework`` is one of ``frameworks.NAMES``. ``dtype`` is that of the floating-point arrays
+    that the program gets. Every call gets copies, so a program may write into them.
     """
 
     def __init__(self, program, framework, dtype="float64"):
@@ -46,16 +46,16 @@ class Subject:
                 returned = self.program(*copies)
             out, rest = returned if _is_pair(returned) else (returned, None)
             if not hasattr(out, "shape"):
-                return Answer(error=f"returns {_kind(out)} instead of an array")
+                return Answer(error=f"returns {_kind(out)}; expected an array")
             array = checks.to_numpy(out)
-        except (Exception, SystemExit) as error:  # whatever a learner's program raises
-            return Answer(error=_said(error))
+        except (Exception, SystemExit) as error:  # a program may raise anything
+            return Answer(error=_described(error))
         wrote = tuple(n for n, arg in enumerate(args) if isinstance(arg, (np.ndarray, dict))
                       and not _same(copies[n], self._given(arg, {})))
         return Answer(array, rest, checks.dtype_name(out), wrote)
 
     def _given(self, value, memo):
-        """Return a value as the program's framework has it; what is one array stays one."""
+        """Return a value in the program's framework; an array that is passed twice stays one."""
         if isinstance(value, dict):
             return {name: self._given(item, memo) for name, item in value.items()}
         if not isinstance(value, np.ndarray):
@@ -69,23 +69,25 @@ class Subject:
         if self.framework == "torch":
             import torch
             return torch.from_numpy(array)
-        return frameworks.tensorflow().constant(array) if self.framework == "tensorflow" else array
+        if self.framework == "tensorflow":
+            return frameworks.tensorflow().constant(array)
+        return array
 
 
 @contextlib.contextmanager
 def refusing():
-    """Turn whatever is raised in the block into a RefusalError."""
+    """Turn any error that is raised in the block into a RefusalError."""
     try:
         with _quiet():
             yield
     except RefusalError:
         raise
-    except (Exception, SystemExit) as error:  # of a learner's constructor
-        raise RefusalError(_said(error)) from error
+    except (Exception, SystemExit) as error:  # a constructor may raise anything
+        raise RefusalError(_described(error)) from error
 
 
 def answering(subject):
-    """Return a Subject as a function that returns arrays, and raises where it got no answer."""
+    """Return a Subject as a function that returns arrays, and raises if there are none."""
     def program(*args):
         answer = subject(*args)
         if answer.error:
@@ -95,9 +97,9 @@ def answering(subject):
 
 
 def trials(program, framework=None):
-    """Yield Subjects to try in turn: each framework that it may be, in float64, then float32.
+    """Yield the Subjects to try in turn: each possible framework in float64, then in float32.
 
-    PyTorch only if somebody has imported it by then: it takes two seconds.
+    PyTorch is tried only if it is imported already, as importing it takes two seconds.
     """
     for dtype in ("float64", "float32"):
         for name in [framework] if framework else frameworks.guesses(program):
@@ -105,18 +107,18 @@ def trials(program, framework=None):
                 yield Subject(program, name, dtype)
 
 
-def _said(error):
+def _described(error):
     """Return an exception as one line of at most 200 characters."""
     try:
         text = " ".join(str(error).split())[:170].rstrip(". ")
-    except Exception:  # it cannot even say what it is
+    except Exception:  # its __str__ raises, too
         text = ""
     return f"raises {type(error).__name__}" + (f": {text}" if text else "")
 
 
 @contextlib.contextmanager
 def _quiet():
-    """Run without warnings, and without recording gradients where PyTorch is loaded."""
+    """Run without warnings, and without gradients if PyTorch is loaded."""
     torch = sys.modules.get("torch")
     with warnings.catch_warnings(), np.errstate(all="ignore"), (
             torch.no_grad() if torch else contextlib.nullcontext()):
@@ -134,12 +136,12 @@ def _same(copy, original):
 def _is_pair(returned):
     if not isinstance(returned, (tuple, list)) or len(returned) != 2:
         return False
-    return isinstance(returned, tuple) or hasattr(returned[0], "shape")  # not numbers in a list
+    return isinstance(returned, tuple) or hasattr(returned[0], "shape")  # two numbers are no pair
 
 
 def _kind(value):
     if value is None:
         return "None"
     if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"a {type(value).__name__} of length {len(value)}"
     return f"a {type(value).__name__}"

@@ -1,190 +1,200 @@
 """From what an examination found to the Report that a reader gets."""
 
-from utils.doctor import _search
+from utils.doctor import _packing, _search
 from utils.doctor._exam import OVERFLOW
-from utils.doctor._report import Report, described
-from utils.doctor.levels.layer_switches import WITHIN
-from utils.doctor.modules import guess, slots
+from utils.doctor._report import Report, described, enumerated
+from utils.doctor.modules import Module
 
-EXACT, SINGLE = 1e-9, 1e-5  # float64 and float32 are this good, whatever the order of operations
+EXACT, SINGLE = 1e-9, 1e-5  # the accuracy of float64 and of float32, in any order of operations
 CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values",
-           "unmasked": "what it would get without a mask", "": "something of its own"}
+           "unmasked": "the output without a mask", "": "something else"}
 CALLED = {"kernel": ("q", "k", "v", "keep"), "decoding": ("q", "k", "v", "cache"),
           "layer": ("x", "memory", "weights", "n_heads", "keep")}
-ORDERS = {"packed order", "interleaved packing"}  # what a guess of the roles may get wrong
 
 
 def of_problem(problem):
-    """Return the verdict on a program that never gave an answer of the right form."""
+    """Return the verdict on a program that never gave an output of the right form."""
     return "could not examine" if problem.startswith("raises") else "sick"
 
 
 def how_called(level, problem, module=False):
-    """Return a sentence on how the doctor calls a program that refused its arguments, or ""."""
+    """Return a sentence on how a program is called, if it raised an error on its arguments."""
     if not problem.startswith("raises TypeError") or "argument" not in problem:
         return ""
     if module:
-        return (" A module is called as module(x, memory, keep); self_attention leaves out memory, "
-                'masks="none" keep, and call= says anything else.')
-    return f" At level {level} a program is called with {', '.join(CALLED[level])}."
+        return (" A module is called as module(x, memory, keep): self_attention=True leaves out "
+                'memory, masks="none" leaves out keep, and call= defines any other call.')
+    return f" At level {level}, a program is called with the arguments {', '.join(CALLED[level])}."
 
 
-def written(name, level, exam, found, empty_rows=None):
+def written(name, level, exam, found, fully_masked=None):
     """Return the Report on a program from its Exam and the sets of Switches that explain it.
 
-    ``empty_rows``: what a query without keys must get, a key of CHOICES, or None.
+    ``fully_masked``: what a fully masked row must get, a key of CHOICES, or None.
     """
+    module = _module(exam)
     dropout = exam.random and exam.ask.dropout
-    settings = _search.together(found[0]) if found else {}
-    evidence = exam.evidence(settings) if found else ""
-    if dropout and evidence:
-        evidence = evidence.rstrip(".") + ", its dropout aside."
-    findings, notes = _besides(exam), _notes(exam)
-    if hasattr(exam.subject.program, "guessed"):
-        found, orders = _unordered(found, exam.subject.program)
-        notes += orders
+    settings = _search.merged(found[0]) if found else {}
+    evidence = _evidence(exam, found, settings, dropout)
+    findings, notes = _side_effects(exam), _notes(exam)
+    if module:
+        found, packing_notes = _packing.without_assumptions(found, module)
+        notes += packing_notes
     details = {switch.fault: switch.detail for some in found for switch in some if switch.detail}
-    names = list(dict.fromkeys((*["dropout in eval"] * dropout, *(switch.fault for switch in some))
-                               for some in found))
+    names = _names(found, dropout)
     if names == [()]:
-        wrong, choices = _choices(exam, settings, empty_rows)
-        found_besides, noted = _asked_besides(exam)
-        findings, notes = findings + wrong + found_besides, notes + choices + noted
-    elif not names and not getattr(exam.subject.program, "missing", ""):
-        findings += [] if len(exam.undefined) == len(exam.asked) else [exam.differences()]
-        findings += [] if exam.undefined or exam.random else _probed(exam)
+        wrong, choices = _choices(exam, settings, fully_masked)
+        wrong_further, noted = _further(exam)
+        findings, notes = findings + wrong + wrong_further, notes + choices + noted
+    elif not names and not (module and module.roles_problem):
+        if len(exam.undefined) < len(exam.asked):
+            findings.append(exam.differences())
+        if not exam.undefined and not exam.random:
+            findings += _probed(exam)
     verdict, headline = _verdict(exam, names, findings, notes, details)
     names = [] if verdict == "could not examine" else [some for some in names if some]
     return Report(name, level, verdict, headline, names, details, findings, notes, evidence)
 
 
+def _module(exam):
+    """Return the Module that was examined, or None for any other program."""
+    program = exam.subject.program
+    return program if isinstance(program, Module) else None
+
+
+def _evidence(exam, found, settings, dropout):
+    """Return a sentence on how well the explanation fits, "" without one."""
+    if not found:
+        return ""
+    evidence = exam.evidence(settings, len(found[0]))
+    return evidence.rstrip(".") + ", without its dropout." if dropout else evidence
+
+
+def _names(found, dropout):
+    """Return the distinct tuples of fault names, with "dropout in eval" first where it is on."""
+    first = ("dropout in eval",) if dropout else ()
+    names = [first + tuple(switch.fault for switch in some) for some in found]
+    return list(dict.fromkeys(names))
+
+
 def _verdict(exam, names, findings, notes, details):
     """Return the verdict and the headline."""
-    missing = getattr(exam.subject.program, "missing", "")
+    module = _module(exam)
     if names == [()] and _masked(exam.asked) and not _masked(exam.answers):
-        said = next((wrong for wrong, _ in exam.troubles.values() if wrong.startswith("raises")),
-                    "takes no mask")
-        return "could not examine", f'with a mask it {said}; masks="none" asks it without.'
-    if missing and not exam.random:
-        return "could not examine", f"{missing}."
-    if not names and exam.undefined:
-        return "sick", (f"it gives NaN in {len(exam.undefined)} of {len(exam.asked)} cases, "
-                        f"where numbers are due ({exam.undefined[0]}).")
-    if not names and exam.random:
-        return "sick", ("no match. Asked the same again, it answers otherwise, and not by "
-                        f"{getattr(exam.ask, 'kind', 'dropout on its weights')}.")
-    if not names:
-        rest = (f"and only {exam.untried} sets of faults were tried" if exam.untried else
-                "nor any fault with a name")
-        return "sick", f"no match. It is not the reference, {rest}."
-    if names == [()] and findings:
-        return "sick", (f"{findings[0][0].lower()}{findings[0][1:]} Otherwise it equals the "
-                        "reference.")
+        raised = [problem for problem, _ in exam.problems.values() if problem.startswith("raises")]
+        problem = raised[0] if raised else "takes no mask"
+        return "could not examine", f'with a mask it {problem}; masks="none" examines it without.'
+    if module and module.roles_problem and not exam.random:
+        return "could not examine", f"{module.roles_problem}."
     if names == [()]:
+        if findings:
+            first = findings[0][0].lower() + findings[0][1:]
+            return "sick", f"{first} Otherwise it equals the reference."
         return "note" if notes else "healthy", "it equals the reference."
-    return "sick", _named(names, details)
+    return "sick", _named(names, details) if names else _unexplained(exam)
+
+
+def _unexplained(exam):
+    """Return the headline on a sick program that no set of faults explains."""
+    if exam.undefined:
+        return (f"it gives NaN in {len(exam.undefined)} of {len(exam.asked)} cases where the "
+                f"reference gives numbers (first case: {exam.undefined[0]}).")
+    if exam.random:
+        return ("no match. Identical calls give different outputs, and "
+                f"{exam.ask.kind} does not explain it.")
+    if exam.untried:
+        return ("no match. It differs from the reference, and there was time for only "
+                f"{exam.untried} sets of faults.")
+    return "no match. It differs from the reference, and no fault with a name explains it."
 
 
 def _named(names, details):
-    """Return the headline of what has a name: a single fault with what it does."""
-    if names[1:]:
-        return (f"{', or '.join(map(' and '.join, names))}. Nothing that it can be asked tells "
-                "them apart.")
-    one = names[0][0] if len(names[0]) == 1 else ""
-    return f"{' and '.join(names[0])}." + (f" {described(one, details)}" if one else "")
-
-
-def _unordered(found, module):
-    """Return (found, notes) without what need be no fault, but how a module holds its weights."""
-    turned = _unsure(found, module)
-
-    def held(switch):
-        if turned.issuperset(switch.settings.get("transposed", "?")):
-            return "its square parameters as nn.Linear or Dense would hold them"
-        if switch.settings.get("reading", [()])[0] == WITHIN:
-            return "the features of each head side by side"
-        return "the roles as guessed" if switch.fault in ORDERS and module.guessed else ""
-
-    shown = [switch for some in found[:1] for switch in some if held(switch)]
-    if not shown:
-        return found, []
-    rest = [tuple(switch for switch in some if not held(switch)) for some in found]
-    return (rest if all(rest) else [()]), [
-        f"With {held(switch)} it shows: {switch.fault} ({switch.detail}). If it is meant to hold "
-        "them so, nothing is wrong." for switch in shown]
-
-
-def _unsure(found, module):
-    """Return the set of letters whose weights may be meant the other way round."""
-    if module.missing or not any("transposed" in s.settings for some in found for s in some):
-        return set()
-    (d_model, n_heads, _), built = next(iter(module.built.items()))
-    held = guess.guess(built, d_model, n_heads) if module.guessed else module.said
-    return set(slots.unsure(built, held))
+    """Return the headline on faults with a name; a single fault is described."""
+    if len(names) > 1:
+        alternatives = ", or ".join(map(enumerated, names))
+        return f"{alternatives}. No input that the program takes can distinguish them."
+    faults = names[0]
+    if len(faults) > 1:
+        return f"{enumerated(faults)}."
+    return f"{faults[0]}. {described(faults[0], details)}"
 
 
 def _masked(asked):
+    """Return the cases with a mask, which is their last argument."""
     return [case for case, _ in asked if case.args[-1] is not None]
 
 
-def _besides(exam):
-    """Return sentences on what a program does besides answering."""
-    wrote = {place for _, answer in exam.asked for place in answer.wrote}
-    letters = [letter for n, letter in enumerate(exam.level.arguments) if n in wrote]
-    found = [f"It writes into its input: {' and '.join(letters)}."] if letters else []
+def _side_effects(exam):
+    """Return sentences on what a program does that is wrong whatever it returns."""
+    found = []
+    wrote = {index for _, answer in exam.asked for index in answer.wrote}
+    names = [name for n, name in enumerate(exam.level.arguments) if n in wrote]
+    if names:
+        found.append(f"It writes into its input: {enumerated(names)}.")
     if exam.random and not exam.ask.dropout:
-        found.append("The same question is answered differently each time.")
-    return found + _troubles(exam, "sick")
+        found.append("Identical calls give different outputs.")
+    return found + _problems(exam, "sick")
 
 
 def _notes(exam):
-    """Return sentences on what was guessed, and on what it could not be asked."""
-    program, limits = exam.subject.program, exam.level.limits()
-    guessed = getattr(program, "guessed", False) and not program.missing
-    found = [f"Guessed: {program.where}; roles= says it for certain."] if guessed else []
+    """Return sentences on what was guessed, and on which cases could not be compared."""
+    module, limits, found = _module(exam), exam.level.limits(), []
+    if module and module.guessed and not module.roles_problem:
+        found.append(f"These roles are guessed: {module.where}. Pass roles= to be certain.")
     if limits:
-        found.append(f"It was asked with {limits} only: other sizes it does not take.")
-    return found + _troubles(exam, "could not examine")
+        found.append(f"It was examined only with {limits}, because it does not take other sizes.")
+    return found + _problems(exam, "could not examine")
 
 
-def _troubles(exam, verdict):
-    """Return sentences on the cases without a usable answer: a mask refused, or a wrong form."""
-    return [f"With {_listed(cases)} it {wrong}." for wrong, cases in exam.troubles.values()
-            if ("could not examine" if wrong == OVERFLOW else of_problem(wrong)) == verdict]
+def _problems(exam, verdict):
+    """Return sentences on the cases without a usable answer, of this verdict."""
+    found = []
+    for problem, cases in exam.problems.values():
+        its_verdict = "could not examine" if problem == OVERFLOW else of_problem(problem)
+        if its_verdict == verdict:
+            found.append(f"{_listed(cases)}, it {problem}.")
+    return found
 
 
 def _listed(cases):
-    more = f" and {len(cases) - 3} more cases" if len(cases) > 4 else ""
-    return ", ".join(cases[:3] if more else cases) + more
+    """Return "In the case …" or "In the cases …", with at most four names."""
+    if len(cases) == 1:
+        return f"In the case {cases[0]}"
+    shown = cases if len(cases) <= 4 else [*cases[:3], f"{len(cases) - 3} more"]
+    return f"In the cases {enumerated(shown)}"
 
 
-def _choices(exam, settings, empty_rows):
-    """Return (findings, notes) on what queries without keys get, and on precision."""
-    style, notes = exam.style(settings, empty_rows or "zeros"), []
-    gets = f"A query without keys gets {CHOICES[style]}"
-    if empty_rows and style != empty_rows:
-        return [f"{gets}; {CHOICES[empty_rows]} was asked for."], []
-    if not empty_rows and style != "zeros":
+def _choices(exam, settings, fully_masked):
+    """Return (findings, notes) on what a fully masked row gets, and on the precision."""
+    notes = []
+    choice = exam.fully_masked(settings, fully_masked or "zeros")
+    gets = f"A fully masked row gets {CHOICES[choice]}"
+    if fully_masked and choice != fully_masked:
+        return [f"{gets}; expected {CHOICES[fully_masked]}."], []
+    if not fully_masked and choice != "zeros":
         notes.append(f"{gets}.")
     gap = exam.largest(settings)
     if exam.subject.dtype == "float64" and gap > EXACT:
         bound = "about 1e-7" if gap < SINGLE else f"{gap:.0e}"
-        notes.append(f"It takes float64 and agrees to {bound} only.")
+        notes.append(f"It takes float64, but agrees with the reference only to {bound}.")
     return [], notes
 
 
-def _asked_besides(exam):
-    """Return (findings, notes) of the probes of what the answers themselves do not show."""
-    failed = [found for found in exam.level.besides(exam.subject) if found.ok is False
-              and not (found.probe == "finiteness" and OVERFLOW in exam.troubles)]
+def _further(exam):
+    """Return (findings, notes) of the probes of properties that no case compares."""
+    failed = [found for found in exam.level.further_probes(exam.subject) if found.ok is False]
+    if OVERFLOW in exam.problems:  # a note says so already
+        failed = [found for found in failed if found.probe != "finiteness"]
     wrong = [found.sentence for found in failed if found.probe == "weights on/off"]
     return wrong, [found.sentence for found in failed if found.sentence not in wrong]
 
 
 def _probed(exam):
-    """Return the sentences of the probes that fail, and what the others rule out."""
-    asked = [found for found in exam.level.probes(exam.subject)
-             if found.ok is not None and found.probe not in ("empty row", "untouched")]
-    passed = [found.probe for found in asked if found.ok]
-    return [f"{found.probe}: {found.sentence}" for found in asked if not found.ok] + [
-        f"These probes find nothing: {', '.join(passed)}."] * bool(passed)
+    """Return the sentences of the probes that fail, and one on the probes that pass."""
+    ran = [found for found in exam.level.probes(exam.subject)
+           if found.ok is not None and found.probe not in ("fully masked row", "untouched")]
+    sentences = [f"{found.probe}: {found.sentence}" for found in ran if not found.ok]
+    passed = [found.probe for found in ran if found.ok]
+    if passed:
+        sentences.append(f"These probes find nothing: {', '.join(passed)}.")
+    return sentences

@@ -1,15 +1,17 @@
-"""What the bug clinic needs besides its bugs: repairs made in a program's text, and its table."""
+"""For the bug clinic: repairs in the text of a function, and the table of its checks."""
 
 import inspect
 import textwrap
 
+from tabulate import tabulate
+
 
 def rewritten(function, *pairs):
-    """Return a function with pieces of its text replaced: pairs (old, new), those that occur.
+    """Return a function with pieces of its source text replaced; pairs are (old, new).
 
-    The pairs apply in turn, each wherever ``old`` stands. Default values are evaluated anew, and
-    names outside of the function mean what they mean to the original. Returns the function itself
-    where nothing occurs. Only for a function whose text is to be had: not one made by ``exec``.
+    The pairs apply in turn, and each replaces ``old`` everywhere. Default values are evaluated
+    again, and global names are those of the original. If no pair applies, the function itself is
+    returned. Raises OSError for a function without a source file, such as one made by ``exec``.
     """
     text = before = textwrap.dedent(inspect.getsource(function))
     for old, new in pairs:
@@ -22,10 +24,12 @@ def rewritten(function, *pairs):
 
 
 def table(found, rows, columns, corner=""):
-    """Return a Markdown table of bools (row, column): ● where True, · where False, and the sums."""
+    """Return a Markdown table of bools (row, column), ● for True and · for False, with sums.
+
+    ``corner`` is the heading of the column with the names of the rows.
+    """
     marks = [[name, *("●" if one else "·" for one in row)]
              for name, row in zip(rows, found, strict=True)]
-    sums = ["**together**", *(f"**{sum(map(bool, column))}**"
-                              for column in zip(*found, strict=True))]
-    lines = [[corner, *columns], ["---", *[":-:"] * len(columns)], *marks, sums]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    sums = [f"**{sum(map(bool, column))}**" for column in zip(*found, strict=True)]
+    return tabulate([*marks, ["**together**", *sums]], [corner, *columns], tablefmt="pipe",
+                    colalign=("left", *["center"] * len(columns)), disable_numparse=True)

@@ -1,7 +1,7 @@
 """The doctor in a shell: ``python -m utils.doctor FILE.py:NAME``.
 
-The reader's file is run by another process, ``utils.doctor._child``, and only there; what it prints
-is not shown. Exit status: 0 healthy, also with a note; 1 sick; 2 could not be examined.
+Another process, ``utils.doctor._child``, runs the reader's file; what it prints is not shown. The
+exit status is 0 for healthy, with or without a note, 1 for sick, and 2 for "could not be examined".
 """
 
 import argparse
@@ -18,19 +18,18 @@ from utils import setup
 from utils.doctor._report import Report
 
 STATUS = {"healthy": 0, "note": 0, "sick": 1, "could not examine": 2}
-EPILOG = """exit status: 0 healthy, also with a note; 1 sick; 2 could not be examined.
+EPILOG = """exit status: 0 healthy, with or without a note; 1 sick; 2 could not be examined.
 
 example: python -m utils.doctor attention.py:module --n-heads 8 --causal"""
-# The child reads nothing of the reader's before the course's own modules have been imported.
-START = ("import sys; sys.path[:0] = [sys.argv[1]]; from utils import doctor_child; "
-         "doctor_child.main()")
+# The child imports the course's own modules before it reads any file of the reader.
+START = ("import sys; sys.path[:0] = [sys.argv[1]]; from utils.doctor import _child; _child.main()")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one sentence."""
+    """A parser whose error messages are one sentence."""
 
     def error(self, message):
-        """Say what is wrong with the arguments and leave, with the status of no examination."""
+        """Print what is wrong with the arguments and exit with status 2."""
         self.exit(STATUS["could not examine"], f"{message}; --help lists the options.\n")
 
 
@@ -46,49 +45,52 @@ def main(arguments=None):
 
 
 def parser():
-    """Return the parser of the command line; options that nobody gives are not in its result."""
+    """Return the parser of the command line; its result has only the options that are given."""
     made = Parser(usage="python -m utils.doctor FILE.py:NAME [options]", epilog=EPILOG,
-                  description="Say what is wrong with an attention program, by name.",
+                  description="Examine an attention program and name the fault that it has.",
                   formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
                   argument_default=argparse.SUPPRESS)
     add = made.add_argument
     add("target", metavar="FILE.py:NAME", help="a function, class or module object in a file")
     add("--level", choices=("kernel", "layer", "decode", "decoding"),
-        help="default: layer for modules and classes, otherwise kernel")
+        help="default: layer for modules and classes, and else kernel")
     add("--causal", nargs="?", const=True, choices=("top_left", "bottom_right"),
-        help="it masks what comes later by itself; from which corner if n_q may differ from n_k")
-    add("--empty-rows", choices=("zeros", "nan", "average", "unmasked"),
-        help="what a query without keys must get")
-    add("--masks", choices=("any", "heads alike", "padding", "none"), help="those that it takes",
-        type=lambda text: text.replace("-", " "))
-    add("--framework", choices=("numpy", "torch", "tensorflow"))
-    add("--grouped", action="store_true", help="k and v may have fewer heads")
-    _for_layers(add)
-    add("--json", action="store_true", default=False, help="print JSON")
-    add("--seconds", type=float, default=60.0, help="how long it may take (default 60)")
+        help="it applies a causal mask by itself; with the alignment, if n_q may differ from n_k")
+    add("--fully-masked", choices=("zeros", "nan", "average", "unmasked"),
+        help="what a fully masked row must get (default: any of these)")
+    add("--masks", choices=("any", "heads alike", "padding", "none"),
+        type=lambda text: text.replace("-", " "), help="the masks that it takes (default: any)")
+    add("--framework", choices=("numpy", "torch", "tensorflow"),
+        help="default: the frameworks that the code mentions are tried first")
+    add("--grouped", action="store_true", help="k and v may have fewer heads than q")
+    add("--json", action="store_true", default=False, help="print the report as JSON")
+    add("--seconds", type=float, default=60.0, help="the time limit (default: 60)")
+    _add_layer_options(made.add_argument_group("options of a layer").add_argument)
     return made
 
 
-def _for_layers(add):
-    add("--self-attention", action="store_true", help="a layer whose memory is x")
-    add("--sequence-first", dest="batch_first", action="store_false", help="x is (i, b, e)")
-    add("--pre-norm", action="store_true", help="a LayerNorm comes first")
-    add("--n-heads", type=int, help="of a module that is built")
-    add("--call", metavar="NAME", help="call(module, x, memory, keep) -> out, in the same file")
-    add("--roles", metavar="q=NAME,…", type=roles, help="the module's parts for q, k, v, o")
-    add("--packed", metavar="NAME", help="the module's part that holds [q | k | v]")
+def _add_layer_options(add):
+    add("--self-attention", action="store_true", help="memory is always x")
+    add("--sequence-first", dest="batch_first", action="store_false", help="x is (i, b, d_in)")
+    add("--pre-norm", action="store_true", help="a LayerNorm comes first in the layer")
+    add("--n-heads", type=int, help="the number of heads of a module object")
+    add("--call", metavar="NAME",
+        help="a function call(module, x, memory, keep) -> out in the same file")
+    add("--roles", metavar="q=NAME,…", type=roles,
+        help="the parts of a module that hold W_q, W_k, W_v and W_o")
+    add("--packed", metavar="NAME", help="the part of a module that holds [q | k | v]")
 
 
 def roles(text):
     """Return {"q": name, …} from "q=name,…". Raises ArgumentTypeError for anything else."""
     pairs = [pair.partition("=") for pair in text.split(",")]
     if any(letter not in ("q", "k", "v", "o") or not name for letter, _, name in pairs):
-        raise argparse.ArgumentTypeError(f"say q=NAME,k=NAME,v=NAME,o=NAME, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected q=NAME,k=NAME,v=NAME,o=NAME, got {text!r}")
     return {letter: name for letter, _, name in pairs}
 
 
 def report_on(target, options, seconds):
-    """Return the Report on FILE.py:NAME, examined in another process, for at most so long."""
+    """Return the Report on FILE.py:NAME, which another process examines within the time limit."""
     file, _, name = target.rpartition(":")
     level = options.get("level", "")
     problem = refusal(target, Path(file), name)
@@ -96,34 +98,35 @@ def report_on(target, options, seconds):
         return Report(name or target, level, "could not examine", problem)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "report.json")
-        told = json.dumps({"file": str(Path(file).resolve()), "name": name, "options": options})
-        problem = run([sys.executable, "-P", "-c", START, str(setup.COURSE), told,
+        request = json.dumps({"file": str(Path(file).resolve()), "name": name, "options": options})
+        problem = run([sys.executable, "-P", "-c", START, str(setup.COURSE), request,
                        str(out)], seconds)
         if not problem and out.exists():
             return Report(**json.loads(out.read_text("utf-8")))
     return Report(name, level, "could not examine",
-                  problem or "its process ended by itself before it was examined.")
+                  problem or "its process ended before the examination did.")
 
 
 def refusal(target, file, name):
-    """Return in a sentence why there is nothing to run, or nothing."""
+    """Return a sentence on why this target is not run, or ""."""
     if "://" in target:
-        return "an address is not opened; save the program as a file, read it, then name the file."
+        return ("the doctor opens no addresses; save the program as a file, read it, and pass the "
+                "name of the file.")
     if not file.name or not all(part.isidentifier() for part in name.split(".")):
-        return f"say which program of the file is meant, as in {target.partition(':')[0]}:NAME."
+        return f"the name of the program is missing; expected {target.partition(':')[0]}:NAME."
     if file.suffix != ".py":
-        return f"only the source of a program is run, FILE.py:NAME, not {target!r}."
+        return f"the doctor runs Python source only; expected FILE.py:NAME, got {target!r}."
     return "" if file.is_file() else f"there is no file {file}."
 
 
 def run(command, seconds):
-    """Run a command and all that it starts for at most so many seconds; return what went wrong."""
+    """Run a command within the time limit and end all that it starts; return what went wrong."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         status = process.wait(seconds)
     except subprocess.TimeoutExpired:
-        return f"it gave no answer within {seconds:g} seconds; --seconds allows more."
+        return f"it did not finish within {seconds:g} seconds; --seconds sets another limit."
     except KeyboardInterrupt:
         return "it was interrupted."
     finally:
@@ -133,4 +136,4 @@ def run(command, seconds):
             else:
                 process.kill()
         process.wait()
-    return f"its process died of signal {-status}." if status < 0 else ""
+    return f"signal {-status} ended its process." if status < 0 else ""

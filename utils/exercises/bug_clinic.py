@@ -9,7 +9,7 @@ from utils import checks, masks, sizes
 from utils.attention.heads import merge_heads, split_heads
 from utils.attention.torch import attention
 from utils.doctor import faulty
-from utils.doctor.faulty.kernel import Hiding
+from utils.doctor.faulty.kernel import Masking
 from utils.exercises._check import Check, Exercise, predictions
 
 X = torch.as_tensor(sizes.sides(d_in=sizes.D_MODEL)[1])         # (b, 7, 12)
@@ -27,9 +27,9 @@ def _layer(x, keep=None, **settings):
 LAYERS = (
     (_layer, True, "It calls the right layer sick. Is the mask trimmed as well, and is there room "
                    "for rounding? A sum of other length may differ in the last bit."),
-    (partial(_layer, hiding=Hiding("invert", "keep")), False,
+    (partial(_layer, masking=Masking("invert", "keep")), False,
      "It finds nothing wrong with a mask upside down: what should be compared with what?"),
-    (partial(_layer, hiding=Hiding("ignore", "keep")), False,
+    (partial(_layer, masking=Masking("ignore", "keep")), False,
      "It finds nothing wrong with a layer that ignores its mask: do the outputs of the whole "
      "sentence come from the program, too?"),
     (partial(_layer, torn="qkv", merge=False), False,

@@ -1,4 +1,4 @@
-"""Attention with named faults, one switch each; with no switch on, it is the reference."""
+"""Attention with named faults, one switch for each; with every switch off it is the reference."""
 
 from utils.doctor.faulty import decoding, kernel, layer
 

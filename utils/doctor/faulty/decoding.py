@@ -1,4 +1,4 @@
-"""Decoding with a cache in float64 NumPy with a switch for every fault; none on, one causal pass.
+"""Decoding with a cache in float64 NumPy with a switch for every fault; all off, one causal pass.
 
 The switches of its kernel are those of ``utils.doctor.faulty.kernel.attention``.
 """
@@ -9,34 +9,41 @@ from utils.doctor import faulty
 from utils.doctor.faulty.kernel import Band
 
 
-def decode(q, k, v, chunks, *, cache="append", masked="always", corner="bottom_right",
+def decode(q, k, v, chunks, *, cache="append", masked="always", align="bottom_right",
            band=Band(None, 0), **kernel):  # noqa: B008 - a NamedTuple cannot change
     """Return the context of all chunks, (b, h, n, d_v); q, k (b, h, n, d), v (b, h, n, d_v).
 
-    ``chunks``: how many positions come at a time. ``cache``: a name in CACHES, ``masked``:
-    "always", "never", "after the first chunk", "in the first chunk", or, with a cache, "one too
-    late" or "one too early"; ``corner`` of each chunk's mask, "bottom_right", "top_left" or, but
-    for chunks of one, "top_left of several".
+    ``chunks``: how many positions each call gets. ``cache``: a name in CACHES. ``masked``: which
+    chunks get the causal mask: "always", "never", "after the first chunk", "in the first chunk";
+    or, with a cache, "one too late" or "one too early". ``align``: the alignment of each chunk's
+    mask, "bottom_right", "top_left" or "top_left of several" (only of chunks longer than one).
     """
     contexts, held, end = [], None, 0
     for chunk in chunks:
         new = slice(end, end + chunk)
         keys, values, held = CACHES[cache](held, k[:, :, new], v[:, :, new])
-        first, end = end == 0, end + chunk
-        open_ = masked == "never" or masked == ("after the first chunk" if first
-                                                else "in the first chunk")
-        shift = 0 if first else {"one too late": 1, "one too early": -1}.get(masked, 0)
-        hung = {"top_left of several": "top_left" if chunk > 1 else "bottom_right"}.get(
-            corner, corner)
-        context, _ = faulty.kernel.attention(q[:, :, new], keys, values, corner=hung,
-                                      band=Band() if open_ else _shifted(band, shift), **kernel)
+        its_band = _chunk_band(band, masked, first=end == 0)
+        its_align = align
+        if align == "top_left of several":
+            its_align = "top_left" if chunk > 1 else "bottom_right"
+        context, _ = faulty.kernel.attention(q[:, :, new], keys, values, align=its_align,
+                                             band=its_band, **kernel)
         contexts.append(context)
+        end += chunk
     return np.concatenate(contexts, axis=2)
 
 
-def _shifted(band, by):
-    return Band(*(None if end is None else end + sign * by
-                  for end, sign in zip(band, (-1, 1), strict=True)))
+def _chunk_band(band, masked, first):
+    """Return the Band of a chunk, which is the first one or a later one."""
+    unmasked_here = "after the first chunk" if first else "in the first chunk"
+    if masked in ("never", unmasked_here):
+        return Band()
+    if first or masked not in ("one too late", "one too early"):
+        return band
+    shift = 1 if masked == "one too late" else -1
+    left = None if band.left is None else band.left - shift
+    right = None if band.right is None else band.right + shift
+    return Band(left, right)
 
 
 def _joined(held, k, v):
@@ -44,34 +51,36 @@ def _joined(held, k, v):
     return tuple(np.concatenate(parts, axis=2) for parts in zip(*pairs, strict=True))
 
 
+# Each returns (keys, values, cache): what a chunk attends to, and what is kept for the next.
+
 def _append(held, k, v):
     both = _joined(held, k, v)
     return *both, both
 
 
 def _first_only(held, k, v):
-    """The first chunk is kept, and no other."""
+    """Keep the first chunk and no other."""
     return *_joined(held, k, v), held or (k, v)
 
 
 def _last_only(held, k, v):
-    """What is kept is the new chunk instead of all."""
+    """Keep the new chunk instead of all chunks."""
     return *_joined(held, k, v), (k, v)
 
 
 def _none(held, k, v):
-    """Nothing is kept, or what is kept is not used."""
+    """Keep nothing, or do not use what is kept."""
     return k, v, None
 
 
 def _old_only(held, k, v):
-    """The new chunk is put into the cache, but its own queries do not see it."""
+    """Put the new chunk into the cache; its own queries do not attend to it."""
     both = _joined(held, k, v)
     return *(held or both), both
 
 
 def _overwritten(held, k, v):
-    """The new chunk is written over the first positions of the cache."""
+    """Write the new chunk over the first positions of the cache."""
     old = held or (k, v)
     kept = tuple(np.concatenate([new, past[:, :, new.shape[2]:]], axis=2)
                  for new, past in zip((k, v), old, strict=True))
@@ -79,7 +88,7 @@ def _overwritten(held, k, v):
 
 
 def _front(held, k, v):
-    """The new chunk is written to the front of a buffer that is read as far as it should be."""
+    """Write the new chunk to the front of a buffer, of which the right length is used."""
     old = held or (k[:, :, :0], v[:, :, :0])
     kept = tuple(np.concatenate([new, past[:, :, new.shape[2]:], 0 * (
         new[:, :, :min(new.shape[2], past.shape[2])])], axis=2)
@@ -88,13 +97,12 @@ def _front(held, k, v):
 
 
 def _keys_only(held, k, v):
-    """Keys are kept; the values of earlier positions count as zero."""
+    """Keep the keys; the values of earlier positions count as zero."""
     keys, values = _joined(held, k, v)
     past = keys.shape[2] - v.shape[2]
     return keys, np.concatenate([0 * values[:, :, :past], v], axis=2), (keys, values)
 
 
 CACHES = {"append": _append, "first only": _first_only, "last only": _last_only, "none": _none,
-          "old only": _old_only, "overwritten": _overwritten,
-          "front": _front,
+          "old only": _old_only, "overwritten": _overwritten, "front": _front,
           "keys only": _keys_only}

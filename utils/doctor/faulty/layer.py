@@ -1,7 +1,7 @@
-"""One multi-head layer in float64 NumPy with a switch for every fault; none on, the reference.
+"""A multi-head layer in float64 NumPy with a switch for every fault; all off, it is the reference.
 
-The switches of its kernel are those of ``faulty.kernel.attention``. The names of the faults are in
-``utils.doctor.faults``.
+The switches of its kernel are those of ``faulty.kernel.attention``. ``utils.doctor.faults`` names
+the faults.
 """
 
 import numpy as np
@@ -12,18 +12,18 @@ EPSILON = 1e-5  # of the LayerNorm, as in PyTorch
 
 
 def layer(x, memory, weights, n_heads, keep=None, *, norm=None, epsilon=EPSILON, swapped=False,
-          unbiased="", transposed="", order="qkv", reading=None, cut="", shared=None, torn="",
-          merge=True, out="W_o b_o", masking="", **kernel):
-    """Return out: (b, i, d_in), (b, j, d_in) -> (b, i, d_out); arguments as of the reference.
+          unbiased="", transposed="", order="qkv", reading=None, input_split="", shared=None,
+          torn="", merge=True, out="W_o b_o", mask_fault="", **kernel):
+    """Return out (b, i, d_out); x is (b, i, d_in), memory (b, j, d_in), the rest as the reference.
 
-    ``norm``: the axis that a LayerNorm, which comes first, runs along, with ``epsilon`` added to
-    the variance. ``swapped``: batch and sequence. ``unbiased`` and ``transposed``: letters of q, k,
-    v, o. ``order``: whose weights q, k and v take; ``reading``: see ``_read``. ``cut``: the input,
-    not the projection, is cut, and each head has its "own" square of W, the "first" one, or its
-    columns of the first "rows".
-    ``shared``: (head, letters), the head that all use, with "mask" its mask too. ``torn``: letters
-    of what is split without transpose; ``merge``: with one. ``out``: what of W_o and b_o is used.
-    ``masking``: a name in MASKINGS.
+    ``norm``: the axis of a LayerNorm that comes first, with ``epsilon`` added to the variance.
+    ``swapped``: batch and sequence are exchanged. ``unbiased`` and ``transposed``: letters of q, k,
+    v, o. ``order``: whose weights q, k and v use. ``reading``: see ``_read``. ``input_split``: the
+    input is split instead of the projection; each head has its "own" block of W, all have the
+    "first" block, or each has its columns of the first "rows". ``shared``: (head, letters), the
+    head that all heads use for these letters, and for "mask" its mask, too. ``torn``: letters that
+    are split without the transpose. ``merge``: False if the heads are merged without it. ``out``:
+    which of W_o and b_o are used. ``mask_fault``: a name in MASK_FAULTS.
     """
     weights = _weights(weights, n_heads, unbiased, transposed, order, reading)
     if norm is not None:
@@ -32,7 +32,8 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, epsilon=EPSILON,
         x, memory, keep = x.swapaxes(0, 1), memory.swapaxes(0, 1), None
     heads = []
     for letter, side in zip("qkv", (x, memory, memory), strict=True):
-        projected = _project(side, weights[f"W_{letter}"], weights[f"b_{letter}"], n_heads, cut)
+        projected = _project(side, weights[f"W_{letter}"], weights[f"b_{letter}"], n_heads,
+                             input_split)
         head = _split(projected, n_heads, letter not in torn)
         if shared is not None and letter in shared[1]:
             head = head[:, [shared[0]] * n_heads]
@@ -41,16 +42,19 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, epsilon=EPSILON,
         keep = np.broadcast_to(keep, (*heads[0].shape[:3], heads[1].shape[2]))
         if shared is not None and "mask" in shared[1]:
             keep = keep[:, [shared[0]] * n_heads]
-        keep = MASKINGS[masking](keep) if masking else keep
+        if mask_fault:
+            keep = MASK_FAULTS[mask_fault](keep)
     context, _ = faulty.kernel.attention(*heads, keep, **kernel)
     context = _merge(context, merge)
-    context = _times(context, weights["W_o"]) if "W_o" in out else context
-    context = context + weights["b_o"] if "b_o" in out else context
+    if "W_o" in out:
+        context = _times(context, weights["W_o"])
+    if "b_o" in out:
+        context = context + weights["b_o"]
     return context.swapaxes(0, 1) if swapped else context
 
 
 def _weights(weights, n_heads, unbiased, transposed, order, reading):
-    """Return the weight set as a program with these faults holds it."""
+    """Return the weight set as a program with these faults uses it."""
     mine = {name: np.asarray(w, dtype=float) for name, w in weights.items()}
     mine |= {f"b_{letter}": 0 * mine[f"b_{letter}"] for letter in unbiased}
     mine |= {f"W_{letter}": mine[f"W_{letter}"].T for letter in transposed}
@@ -63,23 +67,23 @@ def _weights(weights, n_heads, unbiased, transposed, order, reading):
 def _read(weights, n_heads, axes, back, letters="qkv"):
     """Return W_q … b_v packed as (3, h, d) and read in the order ``axes``; ``back``: vice versa.
 
-    ``letters``: those that are packed, "qkv", or "kv" as (2, h, d); with an o, the rows of W_o as
-    the features of one.
+    ``letters``: those that are packed, "qkv", or "kv" as (2, h, d). With an o, the rows of W_o are
+    read in the same order as the dimensions of one of them.
     """
     width = weights["W_q"].shape[1]
     sides = letters.replace("o", "")
     sizes = (len(sides), n_heads, width // n_heads)
-    place = np.arange(len(sides) * width)
+    index = np.arange(len(sides) * width)
     if back:
-        place = place.reshape(sizes).transpose(axes)
+        index = index.reshape(sizes).transpose(axes)
     else:
-        place = place.reshape([sizes[n] for n in axes]).transpose(np.argsort(axes))
-    place = place.reshape(-1, width)
-    found = {"W_o": weights["W_o"][place[0]]} if "o" in letters else {}
+        index = index.reshape([sizes[n] for n in axes]).transpose(np.argsort(axes))
+    index = index.reshape(-1, width)
+    found = {"W_o": weights["W_o"][index[0]]} if "o" in letters else {}
     for kind in "Wb":
         packed = np.concatenate([weights[f"{kind}_{letter}"] for letter in sides], axis=-1)
         found |= {f"{kind}_{letter}": packed[..., mine]
-                  for letter, mine in zip(sides, place, strict=True)}
+                  for letter, mine in zip(sides, index, strict=True)}
     return found
 
 
@@ -88,20 +92,21 @@ def _normalised(x, axis, epsilon):
     return centred / np.sqrt((centred ** 2).mean(axis=axis, keepdims=True) + epsilon)
 
 
-def _project(x, weight, bias, n_heads, cut):
-    """Return x W + b, or with ``cut`` what each head makes of its own features of x."""
-    if not cut:
+def _project(x, weight, bias, n_heads, input_split):
+    """Return x W + b; with ``input_split``, each head projects only its own dimensions of x."""
+    if not input_split:
         return _times(x, weight) + bias
     width = x.shape[-1] // n_heads
     blocks = [slice(n * width, (n + 1) * width) for n in range(n_heads)]
     first = blocks[:1] * n_heads
-    rows, columns = {"own": (blocks, blocks), "first": (first, first), "rows": (first, blocks)}[cut]
+    rows, columns = {"own": (blocks, blocks), "first": (first, first),
+                     "rows": (first, blocks)}[input_split]
     return np.concatenate([x[..., mine] @ weight[row, column] + bias[column] for mine, row, column
                            in zip(blocks, rows, columns, strict=True)], axis=-1)
 
 
 def _times(x, weight):
-    """Return x W, in one product for all examples: at large widths reading W takes the time."""
+    """Return x W in one product for all examples: for large W, reading W takes the time."""
     return (x.reshape(-1, x.shape[-1]) @ weight).reshape(*x.shape[:-1], -1)
 
 
@@ -115,36 +120,49 @@ def _merge(x, transpose):
     return (x.swapaxes(1, 2) if transpose else x).reshape(len(x), x.shape[2], -1)
 
 
-def _only(axis, chosen, inside=True):
-    """Return a function of keep (b, h, i, j) that leaves it to the chosen heads or examples."""
+def _only(axis, index, inside=True):
+    """Return a function of keep (b, h, i, j) that masks only one head or example.
+
+    ``inside`` False: all heads or examples but this one.
+    """
     def change(keep):
-        mine = (np.arange(keep.shape[axis]) == chosen % keep.shape[axis]) == inside
+        mine = (np.arange(keep.shape[axis]) == index % keep.shape[axis]) == inside
         return keep | ~np.expand_dims(mine, [n for n in range(4) if n != axis])
     return change
 
 
-def _fold(keep, examples):
-    """Return keep (b, h, i, j) where head h of example b gets the mask of another example."""
+def _from_example(keep, examples):
+    """Return keep (b, h, i, j) where head h of example b gets the mask of another example.
+
+    ``examples(n, b, h)`` returns which one, for the index n in the folded axis b * h.
+    """
     batch, n_heads = keep.shape[:2]
-    place = np.arange(batch * n_heads).reshape(batch, n_heads)
-    return keep[examples(place, batch, n_heads), np.arange(n_heads)]
+    index = np.arange(batch * n_heads).reshape(batch, n_heads)
+    return keep[examples(index, batch, n_heads), np.arange(n_heads)]
 
 
-def _turned(step):
+def _shifted(step):
     """Return a function of keep (b, …) that gives each example the mask of one before or after."""
     return lambda keep: np.roll(keep, step, axis=0)
 
 
-MASKINGS = {
+def _one_only():
+    """Return {name: function of keep} for masks that one head or example gets, or does not get."""
+    found = {}
+    for axis, what in ((1, "head"), (0, "example")):
+        for which, index in (("first", 0), ("last", -1)):
+            found[f"in the {which} {what} only"] = _only(axis, index)
+            found[f"not in the {which} {what}"] = _only(axis, index, inside=False)
+    return found
+
+
+MASK_FAULTS = {
     "on the queries": lambda keep: keep.swapaxes(-1, -2),
-    **{f"{how} the {which} {what}{' only' * inside}": _only(axis, place, inside)
-       for axis, what in ((1, "head"), (0, "example"))
-       for which, place in (("first", 0), ("last", -1))
-       for how, inside in (("in", True), ("not in", False))},
-    "tiled over folded heads": lambda keep: _fold(keep, lambda n, b, h: n % b),
-    "repeated over tiled heads": lambda keep: _fold(
+    **_one_only(),
+    "tiled over folded heads": lambda keep: _from_example(keep, lambda n, b, h: n % b),
+    "repeated over tiled heads": lambda keep: _from_example(
         keep, lambda n, b, h: (n % h * b + n // h) // h),
     "of the first example": lambda keep: np.broadcast_to(keep[:1], keep.shape),
     "of the last example": lambda keep: np.broadcast_to(keep[-1:], keep.shape),
-    "of the example before": _turned(1), "of the example after": _turned(-1),
+    "of the example before": _shifted(1), "of the example after": _shifted(-1),
 }

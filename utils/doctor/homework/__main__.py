@@ -1,4 +1,4 @@
-"""``python -m utils.doctor.homework``: hand out sick programs, grade what comes back."""
+"""``python -m utils.doctor.homework``: hand out sick programs and grade the probes."""
 
 import sys
 

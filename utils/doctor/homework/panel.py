@@ -1,6 +1,6 @@
-"""The programs that a probe is graded on: all that are sick at a level, and healthy ones beside.
+"""The programs that a probe is graded on: sick ones with every fault of a level, and healthy ones.
 
-What the programs may be asked stands in ``utils.doctor.homework.programs``.
+``utils.doctor.homework.programs`` says how they are called.
 """
 
 from functools import partial
@@ -9,8 +9,7 @@ import numpy as np
 
 from utils import reference
 from utils.doctor import faulty
-from utils.doctor._exam import EMPTY
-from utils.doctor.faulty.kernel import Hiding
+from utils.doctor.faulty.kernel import FULLY_MASKED, Masking
 from utils.doctor.homework import programs as homework_programs
 from utils.doctor.homework.programs import Program
 from utils.parity import ten
@@ -19,28 +18,30 @@ LOWEST = float(np.finfo(float).min)
 
 
 def panel(level, seed):
-    """Return the Programs of a level, sick and healthy, their constants and order drawn."""
+    """Return the sick and healthy Programs of a level; ``seed`` draws constants and order."""
     rng = np.random.default_rng([seed, 1])
     found = homework_programs.sick(level, rng) + healthy(level)
     return [found[n] for n in rng.permutation(len(found))]
 
 
 def healthy(level):
-    """Return the healthy Programs of a level: other frameworks and precisions, all empty rows."""
-    import torch  # noqa: F401 - now, and not while somebody's probe waits
+    """Return the healthy Programs of a level, which differ in framework, precision and more."""
+    import torch  # noqa: F401 - now, and not within the time limit of a probe
     if level == "kernel":
-        found = {f"empty rows {name}": partial(_kernel, empty=name) for name in EMPTY}
+        found = {f"fully masked rows get {name}": partial(_kernel, fully_masked=name)
+                 for name in FULLY_MASKED}
         found |= {"reference": lambda *args: reference.attention(*args)[0],
-                  "hidden by adding -1e9": partial(_kernel, hiding=Hiding("add", "keep", -1e9)),
-                  "hidden by the smallest number": partial(
-                      _kernel, hiding=Hiding("fill", "keep", LOWEST)),
+                  "mask of -1e9 is added": partial(_kernel, masking=Masking("add", "keep", -1e9)),
+                  "mask value is the lowest number": partial(
+                      _kernel, masking=Masking("fill", "keep", LOWEST)),
                   "PyTorch": _torch, "SDPA": partial(_torch, fused=True),
                   "PyTorch in float32": _rounded(_torch)}
     else:
-        found = {f"empty rows {name}": partial(faulty.layer.layer, empty=name) for name in EMPTY}
+        found = {f"fully masked rows get {name}": partial(faulty.layer.layer, fully_masked=name)
+                 for name in FULLY_MASKED}
         found |= {"reference": lambda *args: reference.multi_head_attention(*args)[0],
                   "PyTorch": _torch_layer, "PyTorch in float32": _rounded(_torch_layer)}
-    found["float32"] = _rounded(found["empty rows zeros"])
+    found["float32"] = _rounded(found["fully masked rows get zeros"])
     return [Program("", name, run) for name, run in found.items()]
 
 
@@ -67,7 +68,7 @@ def _torch_layer(x, memory, weights, n_heads, keep=None):
 
 
 def _rounded(program):
-    """Return a program that computes in float32, and says so in its answers."""
+    """Return a program that computes in float32 and returns float32."""
     def rounded(*args):
         return program(*(_single(arg) for arg in args)).astype(np.float32)
     return rounded

@@ -1,4 +1,4 @@
-"""Sick programs by number: what students are handed, one each, and what they must find out."""
+"""Sick programs by number: each student gets one and finds out what is wrong with it."""
 
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -8,8 +8,9 @@ import numpy as np
 from utils import reference
 from utils.doctor import faulty
 from utils.doctor.faults import FAULTS
-from utils.doctor.faulty.kernel import Band, Hiding
+from utils.doctor.faulty.kernel import Band, Masking
 from utils.doctor.levels import kernel_cases, kernel_switches, layer_cases, layer_switches
+from utils.doctor.levels.kernel_constants import mask_value_text
 from utils.doctor.levels.kernel_switches import Options
 
 LEVELS = ("kernel", "layer")
@@ -25,23 +26,23 @@ MOST = 6  # programs of one fault in a panel
 
 
 class Program(NamedTuple):
-    """A program, the name of its fault, "" for none, and what is special about it, in words."""
+    """A program, the name of its fault, "" for none, and in words what is special about it."""
 
     fault: str
     detail: str
     run: object
 
 
-class Patient:
+class SickProgram:
     """A sick program that shows its number and nothing else."""
 
     def __init__(self, number, level="kernel"):
         """Raise ValueError for another level than kernel or layer, or a number below 0."""
         if level not in LEVELS or number < 0:
-            raise ValueError(f"a patient has a number from 0 and one of the levels "
+            raise ValueError("the number must be at least 0 and the level one of "
                              f"{', '.join(LEVELS)}, got {number} and {level!r}")
         self.number, self.level = int(number), level
-        self.__name__ = f"patient {self.number}"
+        self.__name__ = f"program {self.number}"
 
     def __call__(self, *args):
         return chosen(self.number, self.level).run(*args)
@@ -52,9 +53,9 @@ class Patient:
 
 @lru_cache(maxsize=256)
 def chosen(number, level="kernel"):
-    """Return the Program that a number stands for: first a fault is drawn, then a way to have it.
+    """Return the Program with a number: a fault is drawn first, then a program with this fault.
 
-    It keeps its state, if it has any: the dropout of one patient goes on where it was.
+    A program with dropout keeps the state of its random numbers between calls.
     """
     rng = np.random.default_rng([number, LEVELS.index(level)])
     programs = sick(level, rng)
@@ -64,12 +65,12 @@ def chosen(number, level="kernel"):
 
 
 def names(level):
-    """Return the names of the faults that can occur at a level."""
+    """Return the names of the faults that programs of a level can have."""
     return list(dict.fromkeys(program.fault for program in sick(level, np.random.default_rng(0))))
 
 
 def sick(level, rng):
-    """Return the sick Programs of a level, at most MOST of a fault; ``rng`` draws constants."""
+    """Return the sick Programs of a level, at most MOST of each fault; ``rng`` draws constants."""
     if level == "kernel":
         form, options = kernel_cases.Form(grouped=True), Options(grouped=True)
         found = [Program(s.fault, s.detail, partial(_kernel, s.settings))
@@ -87,18 +88,19 @@ def sick(level, rng):
 
 
 def _constants(rng):
-    """Return the sick Programs with a number in them, which is drawn."""
+    """Return the sick Programs with a constant, which is drawn."""
     near, far, added = -rng.uniform(1, 8), -rng.uniform(50, 200), -rng.uniform(3, 10)
     width, scale, share = int(rng.integers(1, 4)), rng.uniform(0.15, 0.85), rng.uniform(0.1, 0.5)
     found = [("constant scale", f"the scale is {scale:.3g}", {"scale": scale}),
-             ("window", f"it sees {width} before and after its own position",
+             ("window", f"a query attends only to keys up to {width} positions away",
               {"band": Band(width, width)})]
-    found += [("sentinel wins", f"hidden scores {'get' if how == 'add' else 'become'} {value:.3g}",
-               {"hiding": Hiding(how, "keep", value)})
+    found += [("mask value too high", mask_value_text(how, f"{value:.3g}"),
+               {"masking": Masking(how, "keep", value)})
               for how, value in (("fill", near), ("fill", far), ("add", added))]
     dropping = partial(_dropping, np.random.default_rng(rng.integers(2**32)), share)
-    return [Program(fault, detail, partial(_kernel, settings)) for fault, detail, settings in found
-            ] + [Program("dropout in eval", f"p = {share:.2g}", dropping)]
+    programs = [Program(fault, detail, partial(_kernel, settings))
+                for fault, detail, settings in found]
+    return [*programs, Program("dropout in eval", f"p = {share:.2g}", dropping)]
 
 
 def _kernel(settings, q, k, v, keep=None):
@@ -115,11 +117,10 @@ def _dropping(rng, share, q, k, v, keep=None):
     return kept * weights / (1 - share) @ reference.repeat_heads(v, q.shape[1])
 
 
+def assignment(number, level="kernel"):
+    """Return the sick program with this number, a callable that does not show its fault.
 
-def assignment(seed, level="kernel"):
-    """Return a sick program, a callable that does not show its fault: each seed has its own.
-
-    ``level``: "kernel" or "layer"; what it may be asked stands in ``CONTRACTS``. The
-    fault is revealed by ``python -m utils.doctor.homework reveal SEED``.
+    ``level``: "kernel" or "layer"; ``CONTRACTS`` says how its programs are called. ``python -m
+    utils.doctor.homework reveal NUMBER`` prints the fault.
     """
-    return Patient(seed, level)
+    return SickProgram(number, level)

@@ -1,4 +1,4 @@
-"""Score a probe: sick programs caught, less false alarms, on programs it cannot look into."""
+"""Score a probe: the share of faults that it catches, minus the share of false alarms."""
 
 import subprocess
 import sys
@@ -17,11 +17,11 @@ SECONDS = 60.0
 
 
 class Score(NamedTuple):
-    """What a probe is worth on a panel; ``caught`` and ``alarms`` are shares.
+    """The points of a probe on a panel; ``caught`` and ``alarms`` are shares.
 
-    ``missed``: {fault: what was special} of the sick programs that it let pass, ``alarmed``: the
-    healthy ones that it did not; ``questions``: how many it put to programs; ``remark``: the first
-    thing that went wrong, or nothing.
+    ``missed``: {fault: [detail of each sick program that it called healthy]}. ``alarmed``: the
+    names of the healthy programs that it called sick. ``calls``: how often it called a program.
+    ``remark``: the first thing that went wrong, or "".
     """
 
     points: int
@@ -29,15 +29,15 @@ class Score(NamedTuple):
     alarms: float
     missed: dict
     alarmed: list
-    questions: int
+    calls: int
     remark: str = ""
 
 
 def score(path, programs, seconds=SECONDS):
-    """Return the Score of the probe in a file on Programs, within so many seconds in all."""
-    verdicts, questions, remark = asked(path, [program.run for program in programs], seconds)
+    """Return the Score of the probe in a file on Programs; ``seconds`` is the limit for all."""
+    verdicts, calls, remark = verdicts_of(path, [program.run for program in programs], seconds)
     if len(verdicts) < len(programs):
-        return Score(0, 0.0, 0.0, {}, [], questions, remark)
+        return Score(0, 0.0, 0.0, {}, [], calls, remark)
     pairs = list(zip(programs, verdicts, strict=True))
     shares, missed = {}, {}
     for program, said in pairs:
@@ -45,18 +45,18 @@ def score(path, programs, seconds=SECONDS):
             shares.setdefault(program.fault, []).append(said is True)
             if said is not True:
                 missed.setdefault(program.fault, []).append(program.detail)
-    well = [(program.detail, said is not False) for program, said in pairs if not program.fault]
+    healthy = [(program.detail, said is not False) for program, said in pairs if not program.fault]
     caught = float(np.mean([np.mean(share) for share in shares.values()]))
-    alarms = float(np.mean([alarm for _, alarm in well]))
+    alarms = float(np.mean([alarm for _, alarm in healthy]))
     return Score(round(100 * max(0.0, caught - alarms)), caught, alarms, missed,
-                 [name for name, alarm in well if alarm], questions, remark)
+                 [name for name, alarm in healthy if alarm], calls, remark)
 
 
-def asked(path, programs, seconds=SECONDS):
-    """Return (verdicts, questions, remark): what a probe says of each program, in its own process.
+def verdicts_of(path, programs, seconds=SECONDS):
+    """Return (verdicts, calls, remark): what a probe, in its own process, says of each program.
 
-    A verdict is True, False, or None where the probe raised or said something else; ``questions``:
-    how many were put to the programs; ``remark``: the first thing that went wrong, or nothing.
+    A verdict is True, False, or None if the probe raised an error or returned anything else.
+    ``calls``: how often the programs were called. ``remark``: the first thing that went wrong.
     """
     late = threading.Event()
     with tempfile.TemporaryDirectory() as folder:
@@ -66,40 +66,41 @@ def asked(path, programs, seconds=SECONDS):
         timer = threading.Timer(seconds, lambda: (late.set(), child.kill()))
         timer.start()
         try:
-            verdicts, questions, remark = _talk(child, programs)
+            verdicts, calls, remark = _exchange(child, programs)
         finally:
             timer.cancel()
             child.kill()
             child.communicate()
     if late.is_set():
-        remark = (f"takes longer than {seconds:g} s: stopped at program {len(verdicts) + 1} of "
+        remark = (f"takes longer than {seconds:g} s; stopped at program {len(verdicts) + 1} of "
                   f"{len(programs)}")
-    return verdicts, questions, remark
+    return verdicts, calls, remark
 
 
-def _talk(child, programs):
-    """Answer the questions of a child process until it has a verdict on each program."""
-    verdicts, questions, remarks = [], 0, []
+def _exchange(child, programs):
+    """Call programs for a child process until it has sent a verdict on each of them."""
+    verdicts, calls, remarks = [], 0, []
     try:
         while len(verdicts) < len(programs):
             message = _sandbox.receive(child.stdout) or {"broken": "ends without a verdict"}
             if "broken" in message:
-                return verdicts, questions, str(message["broken"])
+                return verdicts, calls, str(message["broken"])
             if "count" in message:
-                questions += 1
+                calls += 1
                 _sandbox.send(child.stdin, answered(programs[len(verdicts)], message))
                 continue
             verdicts.append(bool(message["verdict"]) if "verdict" in message else None)
-            remarks += [str(message["problem"])] if "problem" in message else []
+            if "problem" in message:
+                remarks.append(str(message["problem"]))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        return verdicts, questions, f"speaks out of turn: {error}"
-    return verdicts, questions, remarks[0] if remarks else ""
+        return verdicts, calls, f"sends an invalid message: {error}"
+    return verdicts, calls, remarks[0] if remarks else ""
 
 
 def answered(program, message):
-    """Return the message with which a program answers a question."""
+    """Return as a message what a program returns for the arguments in a message."""
     try:
         with np.errstate(all="ignore"):
-            return {"out": np.asarray(program(*_sandbox.full(message)))}
-    except Exception as error:  # the question did not fit
+            return {"out": np.asarray(program(*_sandbox.unpack(message)))}
+    except Exception as error:  # the arguments may not fit
         return {"error": np.asarray(f"{type(error).__name__}: {error}"[:200])}

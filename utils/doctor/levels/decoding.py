@@ -1,6 +1,6 @@
-"""The level of decoding, ``(q, k, v, cache) -> (context, cache)``, a chunk at a time."""
+"""The level of decoding, ``(q, k, v, cache) -> (context, cache)``, one chunk per call."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,33 +8,32 @@ from utils import checks
 from utils.doctor import _search, _subject, faulty
 from utils.doctor._search import Switch
 from utils.doctor.levels import kernel_cases, kernel_constants, kernel_switches
-from utils.doctor.levels.dropout import Undropped
 from utils.doctor.levels.kernel_cases import CONFIRM, LARGE, SEARCH, SECOND, Case, Form
-from utils.doctor.levels.kernel_switches import Options
+from utils.doctor.levels.level import Level
 from utils.doctor.probes import run as probe_run
 
 CHUNKS = ((7,), (1,) * 7, (4, 1, 1, 1), (2, 2, 2, 1), (1, 2, 4))
 SWITCHES = (
-    Switch("cache position", {"corner": "top_left"}, "each chunk is masked as if it came first"),
-    Switch("cache position", {"corner": "top_left of several"},
-           "each chunk of several is masked as if it came first"),
-    Switch("cache position", {"masked": "one too late"}, "each query stands one key too late"),
-    Switch("cache position", {"masked": "one too early"}, "each query stands one key too early"),
-    Switch("unmasked prompt", {"masked": "never"}, "there is no mask"),
-    Switch("unmasked prompt", {"masked": "after the first chunk"}, "the first chunk has no mask"),
-    Switch("unmasked prompt", {"masked": "in the first chunk"}, "a chunk after the first has none"),
-    Switch("cache not appended", {"cache": "first only"}, "the first chunk stays alone in it"),
-    Switch("cache not appended", {"cache": "none"}, "nothing earlier is seen"),
-    Switch("cache not appended", {"cache": "old only"}, "a chunk does not see itself"),
-    Switch("cache overwritten", {"cache": "last only"}, "only the chunk before is seen"),
-    Switch("cache overwritten", {"cache": "overwritten"}, "its first positions are"),
+    Switch("cache position", {"align": "top_left"}, "each chunk is masked as if it were the first"),
+    Switch("cache position", {"align": "top_left of several"},
+           "each chunk of several positions is masked as if it were the first"),
+    Switch("cache position", {"masked": "one too late"}, "each query attends to one key too many"),
+    Switch("cache position", {"masked": "one too early"}, "each query attends to one key too few"),
+    Switch("unmasked prompt", {"masked": "never"}, "no chunk is masked"),
+    Switch("unmasked prompt", {"masked": "after the first chunk"}, "the first chunk is not masked"),
+    Switch("unmasked prompt", {"masked": "in the first chunk"}, "later chunks are not masked"),
+    Switch("cache not appended", {"cache": "first only"}, "the cache keeps the first chunk only"),
+    Switch("cache not appended", {"cache": "none"}, "queries do not attend to earlier chunks"),
+    Switch("cache not appended", {"cache": "old only"}, "queries do not attend to their own chunk"),
+    Switch("cache overwritten", {"cache": "last only"}, "only the previous chunk is kept"),
+    Switch("cache overwritten", {"cache": "overwritten"}, "its first positions are overwritten"),
     Switch("cache overwritten", {"cache": "front"}, "new positions are written to its front"),
-    Switch("cache overwritten", {"cache": "none"}, "nothing earlier is seen"),
+    Switch("cache overwritten", {"cache": "none"}, "queries do not attend to earlier chunks"),
     Switch("keys cached, values not", {"cache": "keys only"}, "earlier values count as zero"))
 
 
 class Decoder:
-    """A decoder as a function of all positions and of the chunks that they come in."""
+    """A decoding step as a function of all positions and of the sizes of the chunks."""
 
     def __init__(self, program):
         self.program = program
@@ -45,7 +44,7 @@ class Decoder:
             new = slice(end, end + chunk)
             returned = self.program(q[:, :, new], k[:, :, new], v[:, :, new], cache)
             if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-                raise TypeError(f"(context, cache) expected, got a {type(returned).__name__}")
+                raise TypeError(f"expected (context, cache), got {type(returned).__name__}")
             context, cache = returned
             contexts.append(checks.to_numpy(context))
             end += chunk
@@ -58,44 +57,39 @@ def levels(options):
             for equal in (False, True)]
 
 
-class Decoding(NamedTuple):
+@dataclass(frozen=True)
+class Decoding(Level):
     """Decoders that take values of this form."""
 
     form: Form
-    options: Options
     arguments = ("q", "k", "v", "chunks")
-    largest = 2
 
-    def cases(self):
-        """Return the Cases that the search runs on."""
+    def search_cases(self):
+        """Return the Cases that the search compares."""
         q, k, v = self._tensors(SEARCH, 0)
         found = [Case(f"chunks of {'+'.join(map(str, c))}", (q, k, v, c)) for c in CHUNKS]
         return [*found, Case("large scores", (LARGE * q, k, v, CHUNKS[2])),
                 Case("chunks of 5+1+3", (*self._tensors(SECOND, 1), (5, 1, 3)))]
 
-    def others(self):
-        """Return the Cases that an explanation is confirmed on."""
+    def confirmation_cases(self):
+        """Return Cases of other sizes, on which the result of the search is confirmed."""
         return [Case("chunks of 3+2+1", (*self._tensors(CONFIRM, 2), (3, 2, 1))),
                 Case("chunks of 1+4+1", (*self._tensors(CONFIRM, 3), (1, 4, 1)))]
 
-    def trouble(self, answer, args):
-        """Return what is wrong with the form of an answer, or nothing."""
-        return kernel_cases.trouble(answer, args)
+    def problem(self, answer, args):
+        """Return in words what is wrong with the form of an Answer, or ""."""
+        return kernel_cases.problem(answer, args)
 
-    def expected(self, args, settings, empty):
+    def expected(self, args, settings, fully_masked):
         """Return (context, None) of the faulty decoder with these settings."""
-        return faulty.decoding.decode(*args, **settings, empty=empty), None
+        return faulty.decoding.decode(*args, **settings, fully_masked=fully_masked), None
 
     def switches(self, ask):
-        """Return the Switches to try, those of constants read off the program included."""
+        """Return the Switches to try, with the constants that are estimated from the program."""
         two = [kernel_cases.shape(self.form, which) for which in (SEARCH, SECOND)]
-        known = kernel_constants.constants(lambda q, k, v, keep: ask(q, k, v, (q.shape[2],)), two,
-                                           self.options, "no mask")
-        return [*SWITCHES, *known, *kernel_switches.switches(self.form, self.options)]
-
-    def steady(self, subject):
-        """Return a random program as it would be without its dropout."""
-        return Undropped(subject)
+        estimated = kernel_constants.constants(lambda q, k, v, keep: ask(q, k, v, (q.shape[2],)),
+                                               two, self.options, "no mask")
+        return [*SWITCHES, *estimated, *kernel_switches.switches(self.form, self.options)]
 
     def probes(self, subject):
         """Return the Findings of the probes that fit such a decoder."""
@@ -104,15 +98,15 @@ class Decoding(NamedTuple):
             _subject.answering(step), tolerance=_search.TOLERANCES[subject.dtype],
             d_v=self._tensors(SEARCH, 0)[2].shape[3])
 
-    def besides(self, subject):
-        """Return the Findings on what is no fault by itself."""
-        q, k, v, _ = self.cases()[0].args
+    def further_probes(self, subject):
+        """Return the Finding on overflow."""
+        q, k, v, _ = self.search_cases()[0].args
         ask = _subject.answering(subject)
         return [probe_run.finite(lambda q, k, v, keep: ask(q, k, v, (q.shape[2],)), q, k, v)]
 
     def limits(self):
-        """Return in words which sizes it does not take although nobody has said so."""
-        return "d_v == d" * self.form.equal_features
+        """Return in words the limits on sizes that the decoder has and no option says, or ""."""
+        return "d_v == d" if self.form.equal_features else ""
 
     def _tensors(self, which, seed):
         return kernel_cases.tensors(kernel_cases.shape(self.form, which), seed)[:3]

@@ -1,4 +1,4 @@
-"""Programs run without dropout, whatever they say."""
+"""Random programs as they would be without their dropout."""
 
 import contextlib
 import sys
@@ -6,12 +6,16 @@ from unittest import mock
 
 import numpy as np
 
+from utils.doctor import _subject
+from utils.doctor.levels.kernel_cases import weights_of
 
-class Undropped:
-    """A program with dropout, as it would be without; ``dropout`` tells whether that was all.
+RUNS = 64  # at p = 0.8, a weight is dropped in all of them with probability 1e-6
 
-    Dropout is what PyTorch, TensorFlow and Keras call so; a program that draws its own random
-    numbers stays random, and then ``dropout`` is False.
+
+class FrameworkDropoutOff:
+    """A program called while the dropout functions of PyTorch, TensorFlow and Keras do nothing.
+
+    ``dropout`` becomes False if the program is still random, because it draws its own numbers.
     """
 
     kind = "the dropout of a framework"
@@ -27,41 +31,77 @@ class Undropped:
         return first
 
 
+class WeightDropoutUndone:
+    """A kernel with dropout on its weights, as it would be without it, estimated from many runs.
+
+    A dropped weight is 0 and a kept one is always the same. ``dropout`` becomes False if that is
+    not so.
+    """
+
+    kind = "dropout on its weights"
+
+    def __init__(self, subject):
+        self.subject, self.dropout = subject, True
+
+    def __call__(self, q, k, v, keep):
+        args = (q, k, v, keep)
+        runs = [weights_of(self.subject, args) for _ in range(RUNS)]
+        if any(run is None for run in runs):
+            return self.subject(*args)
+        runs = np.stack(runs)
+        kept = runs.max(axis=0)
+        dropped = (runs == 0) & (kept > 0)
+        self.dropout &= bool((dropped | np.isnan(runs) | (np.abs(runs - kept) < 1e-6)).all())
+        weights = kept * self._share(kept, dropped)
+        return _subject.Answer(weights @ np.repeat(v, q.shape[1] // v.shape[1], axis=1),
+                               None, "float32")
+
+    @staticmethod
+    def _share(kept, dropped):
+        """Return 1 - p, from the sums of the weights if all are equal, and else by counting."""
+        sums = kept.sum(axis=-1)
+        sums = sums[sums > 0]
+        if sums.size and np.ptp(sums) < 1e-6:
+            return 1 / sums.mean()
+        return 1 - round(20 * dropped.sum() / max(RUNS * (kept > 0).sum(), 1)) / 20
+
+
 @contextlib.contextmanager
 def _no_dropout(program):
-    """Replace the dropout functions of the frameworks that are loaded by ones that do nothing.
+    """Replace the dropout functions of the frameworks that are loaded by functions without dropout.
 
-    Also where the program's file calls them by names of its own: ``sdpa = F.scaled_dot_…``.
+    They are also replaced where the program's file has its own name for them, such as
+    ``sdpa = F.scaled_dot_product_attention``.
     """
     scopes = _scopes(program)
     with contextlib.ExitStack() as stack:
-        for home, name, other in _tame():
-            wild = getattr(home, name)
+        for module, name, other in _replacements():
+            original = getattr(module, name)
             for scope in scopes:
-                own = {key: other for key, value in scope.items() if value is wild}
+                own = {key: other for key, value in scope.items() if value is original}
                 if own:
                     stack.enter_context(mock.patch.dict(scope, own))
-            stack.enter_context(mock.patch.object(home, name, other))
+            stack.enter_context(mock.patch.object(module, name, other))
         yield
 
 
-def _tame():
-    """Return (where it lives, its name, what stands in for it) of each function with dropout."""
+def _replacements():
+    """Return (module, name, replacement) of each function with dropout."""
     found = []
     if "torch" in sys.modules:
         torch = sys.modules["torch"]
         functional = torch.nn.functional
         fused = _without_dropout_p(functional.scaled_dot_product_attention)
-        found += [(torch, "dropout", _as_it_is), (functional, "dropout", _as_it_is),
+        found += [(torch, "dropout", _identity), (functional, "dropout", _identity),
                   (functional, "scaled_dot_product_attention", fused)]
     if "tensorflow" in sys.modules:
         nn = sys.modules["tensorflow"].nn
-        found += [(nn, "dropout", _as_it_is), (nn.experimental, "stateless_dropout", _as_it_is)]
-    return found  # the last is what Keras calls
+        found += [(nn, "dropout", _identity), (nn.experimental, "stateless_dropout", _identity)]
+    return found  # Keras calls the last one
 
 
 def _scopes(program):
-    """Return the global names of a function, and of all that it is put together from."""
+    """Return the global names of a function, and of the functions and modules that it calls."""
     parts = [program, *(getattr(program, name, None) for name in ("func", "call", "program")),
              *getattr(program, "args", ()), *getattr(program, "keywords", {}).values(),
              *(method for module in getattr(program, "built", {}).values()
@@ -71,14 +111,14 @@ def _scopes(program):
 
 
 def _methods(module):
-    """Yield the methods of a module and its parts, those of the frameworks aside."""
+    """Yield the methods of a module and its parts, except those of the frameworks."""
     parts = module.modules() if hasattr(module, "modules") else module._flatten_layers()
     for kind in {kind for part in parts for kind in type(part).__mro__}:
         if kind.__module__.partition(".")[0] not in ("torch", "keras", "builtins"):
             yield from vars(kind).values()
 
 
-def _as_it_is(x, *args, **kwargs):
+def _identity(x, *args, **kwargs):
     return x
 
 

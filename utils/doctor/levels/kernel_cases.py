@@ -1,7 +1,7 @@
-"""What a kernel is asked: small random q, k, v of pairwise different sizes, and masks.
+"""The cases of a kernel: small random q, k, v of pairwise different sizes, and masks.
 
-A program that takes only some sizes is asked only those: ``LADDER`` goes from the general sizes to
-n_q == n_k, and to values as wide as queries.
+A program that takes only some sizes gets only those: ``ladder`` goes from general sizes to
+n_q == n_k, and to values with as many dimensions as queries.
 """
 
 from typing import NamedTuple
@@ -13,13 +13,13 @@ from utils import masks, sizes
 SEARCH = {"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 4, "d_v": 6}
 SECOND = {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 8, "d_v": 3}
 CONFIRM = {"batch": 2, "heads": 5, "n_q": 8, "n_k": 6, "d_head": 3, "d_v": 7}
-GROUPED = {2: (4, 2), 3: (6, 2), 5: (6, 3)}  # by heads: those of q, and those of k and v
-EXTREME = {"large scores", "scores far below 0"}  # cases in which a careless softmax overflows
-LARGE = 30  # scores of a trained model can be as large as this many standard deviations
+GROUPED = {2: (4, 2), 3: (6, 2), 5: (6, 3)}  # heads: (heads of q, heads of k and v)
+EXTREME = {"large scores", "scores far below 0"}  # a softmax without its shift overflows
+LARGE = 30  # the scores of a trained model reach this many standard deviations
 
 
 class Form(NamedTuple):
-    """What a program takes: n_q == n_k only, d_v == d only, fewer heads of k and v, no mask."""
+    """What a kernel takes: only n_q == n_k, only d_v == d, fewer heads of k and v, no mask."""
 
     square: bool = False
     equal_features: bool = False
@@ -27,13 +27,16 @@ class Form(NamedTuple):
     unmasked: bool = False
 
     def __str__(self):
-        limits = [text for text, on in (("n_q == n_k", self.square),
-                                        ("d_v == d", self.equal_features)) if on]
+        limits = []
+        if self.square:
+            limits.append("n_q == n_k")
+        if self.equal_features:
+            limits.append("d_v == d")
         return " and ".join(limits)
 
 
 class Case(NamedTuple):
-    """One call: its name, and q, k, v, keep."""
+    """One call: its name and its arguments, (q, k, v, keep) for a kernel."""
 
     name: str
     args: tuple
@@ -46,7 +49,7 @@ def ladder(square=False, grouped=False, unmasked=False):
 
 
 def shape(form, which):
-    """Return the sizes, SEARCH, SECOND or CONFIRM, that a form allows."""
+    """Return the sizes ``which``, one of SEARCH, SECOND and CONFIRM, as the form allows them."""
     size = dict(which)
     if form.grouped:
         size["heads"], size["kv_heads"] = GROUPED[which["heads"]]
@@ -64,19 +67,19 @@ def tensors(size, seed):
     padding = masks.padding(sizes.lengths(seed, batch=full[0], n_k=full[3]), full[3])
     some = rng.random(full) < 0.6
     some[..., 0] = True
-    empty = np.broadcast_to(padding, full) & (np.arange(full[2]) != 1)[:, None]
+    fully_masked = np.broadcast_to(padding, full) & (np.arange(full[2]) != 1)[:, None]
     return q, k, v, {"no mask": None, "padding": padding, "a mask per head": some,
-                     "one mask for all": some[0, 0], "a query without keys": empty}
+                     "one mask for all": some[0, 0], "a fully masked row": fully_masked}
 
 
 def search(form, seed=0):
-    """Return the Cases that the search runs on, of two sizes: a constant may fit one by chance."""
+    """Return the Cases of the search, of two sizes, as a constant may fit one by chance."""
     q, k, v, keeps = tensors(shape(form, SEARCH), seed)
     if form.unmasked:
         keeps = dict.fromkeys(keeps)
     names = ["no mask"] if form.unmasked else keeps
     cases = [Case(name, (q, k, v, keeps[name])) for name in names]
-    # Where all scores lie far below 0, a hidden score of -100 is the largest.
+    # If all scores lie far below 0, a mask value of -100 is the largest score.
     below = (-LARGE * abs(q), 3 * abs(k), v, keeps["a mask per head"])
     cases += [Case("large scores", (LARGE * q, k, v, keeps["padding"])),
               Case("scores far below 0", below)]
@@ -84,32 +87,32 @@ def search(form, seed=0):
 
 
 def confirm(form, seed=0):
-    """Return the Cases, of other sizes, that the search has not seen."""
+    """Return Cases of other sizes, which the search does not use."""
     return _some(form, CONFIRM, seed + 2, ("no mask", "padding", "a mask per head"))
 
 
 def _some(form, which, seed, names):
-    """Return the Cases of these sizes with these masks, or where it takes none, without one."""
+    """Return the Cases of these sizes with these masks; with no mask if the form takes none."""
     q, k, v, keeps = tensors(shape(form, which), seed)
     names = names[:1] if form.unmasked else names
     return [Case(f"{name} with {q.shape[2]} queries", (q, k, v, keeps[name])) for name in names]
 
 
-def trouble(answer, args):
-    """Return what is wrong with the form of an answer, or nothing."""
+def problem(answer, args):
+    """Return in words what is wrong with the form of an Answer, or ""."""
     q, _, v, _ = args
     expected = (*q.shape[:3], v.shape[3])
     if answer.error:
         return answer.error
     if answer.out.shape != expected:
-        return f"returns shape {answer.out.shape} where the context is {expected}"
+        return f"returns shape {answer.out.shape}; expected the context {expected}"
     if answer.out.dtype.kind != "f":
-        return f"returns {answer.dtype} instead of floating-point numbers"
+        return f"returns {answer.dtype}; expected floating-point numbers"
     return ""
 
 
 def weights_of(ask, args):
-    """Return the weights (b, h, i, j) that a program uses, seen through one-hot values, or None."""
+    """Return the weights (b, h, i, j) that a kernel uses, from one-hot values, or None."""
     q, k, v, keep = args
     n_k, width = v.shape[2], v.shape[3]
     columns = []
@@ -118,7 +121,7 @@ def weights_of(ask, args):
         padded = np.zeros(v.shape)
         padded[..., :one_hot.shape[1]] = one_hot
         answer = ask(q, k, padded, keep)
-        if trouble(answer, args):
+        if problem(answer, args):
             return None
         columns.append(answer.out[..., :one_hot.shape[1]].astype(float))
     return np.concatenate(columns, axis=-1)

@@ -1,4 +1,4 @@
-"""Switches of a kernel's constants, a scale, a sentinel or a window, read off its weights."""
+"""Switches of a kernel's constants, a scale, a mask value or a window, estimated from weights."""
 
 from typing import NamedTuple
 
@@ -6,30 +6,30 @@ import numpy as np
 
 from utils import masks
 from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import Band, Hiding
+from utils.doctor.faulty.kernel import Band, Masking
 from utils.doctor.levels import fit, kernel_cases
 
 
 class _View(NamedTuple):
-    """Weights of a kernel at one size, without a mask and with one, and what they depend on."""
+    """The weights of a kernel at one size, without and with a mask, and what they depend on."""
 
     plain: np.ndarray
     masked: np.ndarray | None
     products: np.ndarray     # q kᵀ
     keep: np.ndarray         # the mask
-    causal: np.ndarray       # the mask that the program should apply by itself
+    causal: np.ndarray       # the mask that the program must apply by itself
     scales: dict             # by the axes of the softmax
 
 
 def constants(ask, sizes, options, mask):
-    """Return the Switches of a scale, sentinel or window that is found at two sizes.
+    """Return the Switches of a scale, mask value or window that is the same at two sizes.
 
-    ``mask``: the name of one that the kernel takes, "no mask" for none.
+    ``mask``: the name of a mask that the kernel takes, or "no mask".
     """
     views = [_view(ask, size, options, mask) for size in sizes]
     if None in views:
         return []
-    return (_scales(*(view.scales for view in views)) + _sentinels(views, options)
+    return (_scales(*(view.scales for view in views)) + _mask_values(views, options)
             + _windows(views[0].plain, options))
 
 
@@ -43,7 +43,7 @@ def _view(ask, size, options, mask):
     keep = np.broadcast_to(True if keep is None else keep, products.shape)
     causal = np.ones(products.shape, dtype=bool)
     if options.causal:
-        causal &= masks.causal(*products.shape[2:], options.corner)
+        causal &= masks.causal(*products.shape[2:], options.align)
     scales = (fit.scales(plain, products, np.True_)
               or fit.scales(plain, products, causal))
     return _View(plain, masked, products, keep, causal, scales)
@@ -59,12 +59,12 @@ def _scales(first, second):
     return [*found.values()]
 
 
-def _sentinels(views, options):
-    """Return the Switches of a finite number that hides, the same at both sizes."""
+def _mask_values(views, options):
+    """Return the Switches of a finite mask value that is the same at both sizes."""
     found = {}
     for part in ("both", "keep", "causal") if options.causal else ("keep",):
         for axes in views[0].scales.keys() & views[1].scales.keys():
-            pair = [_sentinel(view, part, axes) for view in views]
+            pair = [_mask_value(view, part, axes) for view in views]
             if None in pair or pair[0].how != pair[1].how or 0.0 in (
                     views[0].scales[axes], views[1].scales[axes]):
                 continue
@@ -74,33 +74,46 @@ def _sentinels(views, options):
                 added = how == "add" and min(abs(x), abs(abs(x) - 1)) < 1e-6  # 0, or the mask
                 if abs(x - y) < 1e-4 * max(1.0, abs(x)) and not added:
                     found.setdefault((how, part), Switch(
-                        "sentinel wins", {"hiding": Hiding(how, part, x, scaled)},
-                        f"hidden scores {'become' if how == 'fill' else 'get'} {x:.6g}"))
+                        "mask value too high", {"masking": Masking(how, part, x, scaled)},
+                        mask_value_text(how, f"{x:.6g}")))
     return [*found.values()]
 
 
-def _sentinel(view, part, axes):
+def mask_value_text(how, value):
+    """Return in words what a program does to masked scores; ``how`` is "fill" or "add"."""
+    if how == "fill":
+        return f"masked scores are set to {value}"
+    return f"{value} is added to masked scores"
+
+
+def _mask_value(view, part, axes):
     weights = view.plain if part == "causal" else view.masked
     if weights is None:
         return None
     keep = {"both": view.keep & view.causal, "keep": view.keep, "causal": view.causal}[part]
     where = view.causal if part == "keep" else np.ones(keep.shape, dtype=bool)
-    return fit.hidden(weights, view.products, keep, where, axes, view.scales[axes])
+    return fit.mask_value(weights, view.products, keep, where, axes, view.scales[axes])
 
 
 def _windows(weights, options):
-    """Return the Switches of a band of positions outside of which weights are zero."""
+    """Return the Switches of a band of positions outside of which all weights are zero."""
     found = []
-    corners = ("top_left", "bottom_right")[:1 + (weights.shape[2] != weights.shape[3])]
-    for corner in corners:
-        left, right = fit.reach(weights, corner)
-        if (left, right) != (None, None) and ((left or -1) > 0 or not options.causal):
+    square = weights.shape[2] == weights.shape[3]
+    aligns = ("top_left",) if square else ("top_left", "bottom_right")
+    for align in aligns:
+        left, right = fit.reach(weights, align)
+        if (left, right) == (None, None):
+            continue
+        limited_before = left is not None and left > 0
+        if limited_before or not options.causal:
             ends = [f"{n} {side}" for n, side in ((left, "before"), (right, "after"))
                     if n is not None]
-            seen = f"it sees {' and '.join(ends)} its own position"
+            detail = f"a query attends only to keys up to {' and '.join(ends)} its own position"
             if (left, right) == (None, 0):
-                seen = ("it sees nothing after its own position, as with a causal mask; if that is "
-                        "meant, say causal=True")
-            hung = {"corner": corner} if len(corners) > 1 else {}
-            found.append(Switch("window", {"band": Band(left, right), **hung}, seen))
+                detail = ("a query attends to no key after its own position, as with a causal "
+                          "mask; if that is intended, pass causal=True")
+            settings = {"band": Band(left, right)}
+            if len(aligns) > 1:
+                settings["align"] = align
+            found.append(Switch("window", settings, detail))
     return found

@@ -3,26 +3,26 @@
 from typing import NamedTuple
 
 from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Hiding
+from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Masking
 
-BANDS = (("causal off by one", Band(None, 1), "it sees one key too many"),
-         ("causal off by one", Band(None, -1), "it sees one key too few"),
-         ("causal mask inverted", Band(-1, None), "it sees only what comes after"),
-         ("causal mask inverted", Band(0, None), "it sees only itself and what comes after"),
+BANDS = (("causal off by one", Band(None, 1), "a query attends to one key too many"),
+         ("causal off by one", Band(None, -1), "a query attends to one key too few"),
+         ("causal mask inverted", Band(-1, None), "a query attends only to later keys"),
+         ("causal mask inverted", Band(0, None), "a query attends only to its own and later keys"),
          ("no causal mask", Band(), ""))
 
 
 class Options(NamedTuple):
-    """What the reader has said about the kernel: a causal mask by itself, from which corner."""
+    """What the options say of a kernel: is it causal by itself, and with which alignment?"""
 
     causal: bool = False
-    corner: str = "top_left"
-    square: bool = False     # only n_q == n_k: with a causal mask whose corner nobody has said
+    align: str = "top_left"
+    square: bool = False     # only n_q == n_k: causal, with unknown alignment
     grouped: bool = False
 
     def settings(self):
-        """Return the settings of ``faulty.attention`` that are right for it."""
-        return {"band": Band(None, 0) if self.causal else Band(), "corner": self.corner}
+        """Return the settings of ``faulty.kernel.attention`` that are right for the kernel."""
+        return {"band": Band(None, 0) if self.causal else Band(), "align": self.align}
 
 
 def switches(form, options):
@@ -44,24 +44,24 @@ def switches(form, options):
     if options.causal:
         found += [Switch(name, {"band": band}, detail) for name, band, detail in BANDS]
         if not form.square:
-            other = "bottom_right" if options.corner == "top_left" else "top_left"
-            found.append(Switch("other corner", {"corner": other}))
-    return [switch for switch in found + _hidings(options)
+            other = "bottom_right" if options.align == "top_left" else "top_left"
+            found.append(Switch("other causal alignment", {"align": other}))
+    return [switch for switch in found + _maskings(options)
             if not form.unmasked or not _on_keep(switch)]
 
 
 def _on_keep(switch):
-    """Return whether a switch is of what is done with keep, and not by the program itself."""
-    return "hiding" in switch.settings and switch.settings["hiding"].part != "causal"
+    """Return whether a switch concerns the mask that is passed, not the program's own."""
+    return "masking" in switch.settings and switch.settings["masking"].part != "causal"
 
 
-def _hidings(options):
-    """Return the Switches of what can be done with a mask."""
+def _maskings(options):
+    """Return the Switches of mistakes with a mask."""
     parts = ("both", "keep", "causal") if options.causal else ("keep",)
-    found = [Switch("mask ignored", {"hiding": Hiding("ignore", "keep")})]
-    found += [Switch("mask inverted", {"hiding": Hiding("invert", part)}) for part in parts[:2]]
+    found = [Switch("mask ignored", {"masking": Masking("ignore", "keep")})]
+    found += [Switch("mask inverted", {"masking": Masking("invert", part)}) for part in parts[:2]]
     for part in parts:
-        found.append(Switch("mask after softmax", {"hiding": Hiding("after", part)}))
-        found += [Switch("mask added as 0/1", {"hiding": Hiding("add", part, value, scaled)})
+        found.append(Switch("mask after softmax", {"masking": Masking("after", part)}))
+        found += [Switch("mask added as 0/1", {"masking": Masking("add", part, value, scaled)})
                   for value in (-1.0, 1.0) for scaled in (False, True)]
     return found

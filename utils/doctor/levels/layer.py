@@ -1,6 +1,6 @@
 """The level of layers, ``(x, memory, weights, n_heads, keep) -> out``."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from utils.doctor.levels import (
     layer_constants,
     layer_switches,
 )
-from utils.doctor.levels.dropout import Undropped
-from utils.doctor.levels.kernel_switches import Options
 from utils.doctor.levels.layer_cases import Form
+from utils.doctor.levels.level import Level
+from utils.doctor.modules import Module
 from utils.doctor.probes import layer as layer_probes, run as probe_run
 
 MASKS = {"any": "a mask per head", "heads alike": "one mask for all", "padding": "padding",
@@ -27,67 +27,67 @@ def levels(form, options, heads=None):
     return [Layer(wider, options, heads, form) for wider in layer_cases.ladder(form)]
 
 
-class Layer(NamedTuple):
-    """Layers that take sizes of this form, ``heads`` = (h, d) where they are built already."""
+@dataclass(frozen=True)
+class Layer(Level):
+    """Layers that take sizes of this form; ``heads`` is (h, d) for an instance, and else None."""
 
     form: Form
-    options: Options
     heads: tuple | None
-    told: Form           # what the reader has said
+    promised: Form       # what the options say of the layer
     arguments = ("x", "memory", "the weights", "n_heads", "keep")
-    largest = 2
 
-    def cases(self):
-        """Return the Cases that the search runs on."""
+    def search_cases(self):
+        """Return the Cases that the search compares."""
         return layer_cases.search(self.form, self.heads)
 
-    def others(self):
-        """Return the Cases that an explanation is confirmed on."""
+    def confirmation_cases(self):
+        """Return Cases of other sizes, on which the result of the search is confirmed."""
         return layer_cases.confirm(self.form, self.heads)
 
-    def trouble(self, answer, args):
-        """Return what is wrong with the form of an answer, or nothing."""
-        return layer_cases.trouble(answer, args)
+    def problem(self, answer, args):
+        """Return in words what is wrong with the form of an Answer, or ""."""
+        return layer_cases.problem(answer, args)
 
-    def expected(self, args, settings, empty):
-        """Return (out, None) of the faulty layer with these settings; NaN where it has no out."""
+    def expected(self, args, settings, fully_masked):
+        """Return (out, None) of the faulty layer with these settings; inf if they do not fit."""
         norm = {"norm": -1, "epsilon": self.form.epsilon} if self.form.pre_norm else {}
         settings = self.options.settings() | norm | settings
         try:
-            return faulty.layer.layer(*args, **settings, empty=empty), None
-        except ValueError:  # such as a transposed weight that does not fit
+            return faulty.layer.layer(*args, **settings, fully_masked=fully_masked), None
+        except ValueError:  # for example, a transposed weight does not fit
             return np.inf, None
 
     def switches(self, ask):
-        """Return the Switches to try, those of constants read off the program included."""
+        """Return the Switches to try, with the constants that are estimated from the program."""
         found = layer_switches.switches(self.form, self.options)
         if self._closed():
             return found + layer_constants.constants(ask, self)
-        return found + kernel_constants.constants(
-            layer_cases.as_kernel(ask, self.form, self.heads and self.heads[1]), self._sizes(),
-            self.options, MASKS[self.form.masks])
+        d_head = self.heads[1] if self.heads else None
+        kernel = layer_cases.as_kernel(ask, self.form, d_head)
+        return found + kernel_constants.constants(kernel, self._kernel_sizes(), self.options,
+                                                  MASKS[self.form.masks])
 
     def _closed(self):
-        """Return whether the kernel inside cannot be asked alone, by weights that only copy."""
-        return self.form.pre_norm or bool(self.heads and self.heads[1] < 3)
+        """Return whether weights that only copy cannot give access to the kernel inside."""
+        return self.form.pre_norm or (self.heads is not None and self.heads[1] < 3)
 
-    def unsought(self):
-        """Return in a sentence, to be added to others, what was not looked for, or nothing."""
-        return (" A window was not looked for: behind a LayerNorm, or in heads of one or two "
-                "features, it cannot be seen.") if self._closed() else ""
+    def not_searched(self):
+        """Return a sentence on what the search could not look for, or ""."""
+        if not self._closed():
+            return ""
+        return ("The search did not look for a window: it cannot measure one behind a LayerNorm, "
+                "or in heads of one or two dimensions.")
 
-    def _sizes(self):
-        """Return two sizes of the kernel inside that can be seen from outside."""
-        heads, d_head = self.heads or (None, None)
-        two = ({"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 2},
-               {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 3})
-        return [kernel_cases.shape(kernel_cases.Form(self.form.kernel().square), size | {
-            "heads": heads or size["heads"], "d_head": d_head // 3 if heads else size["d_head"],
-            "d_v": d_head // 3 if heads else size["d_head"]}) for size in two]
-
-    def steady(self, subject):
-        """Return a random program as it would be without its dropout."""
-        return Undropped(subject)
+    def _kernel_sizes(self):
+        """Return two sizes for the kernel inside; a third of each head holds q, k or v."""
+        form = kernel_cases.Form(self.form.kernel().square)
+        found = []
+        for size in ({"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 2},
+                     {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 3}):
+            if self.heads:
+                size |= {"heads": self.heads[0], "d_head": self.heads[1] // 3}
+            found.append(kernel_cases.shape(form, size | {"d_v": size["d_head"]}))
+        return found
 
     def probes(self, subject):
         """Return the Findings of the probes that fit such a layer."""
@@ -99,31 +99,33 @@ class Layer(NamedTuple):
             _subject.answering(subject), causal=self.options.causal, square=self.form.square,
             masks=self.form.masks.replace("heads alike", "any"), d_in=e, weights=held,
             n_heads=n_heads, self_attention=self.form.self_attention,
-            tolerance=_search.TOLERANCES[subject.dtype]) + self.besides(subject)[1:]
+            tolerance=_search.TOLERANCES[subject.dtype]) + self.further_probes(subject)[1:]
 
-    def besides(self, subject):
-        """Return the Findings on what is no fault by itself; of a module there is more to ask."""
-        (x, memory, weights, *_), (*_, keep) = (case.args for case in self.cases()[:2])
+    def further_probes(self, subject):
+        """Return the Findings on overflow and, of a module, on its weights and parameters."""
+        (x, memory, weights, *_), (*_, keep) = (case.args for case in self.search_cases()[:2])
         sides = (x,) if self.form.self_attention else (x, memory)
-        ask, module = self._asking(subject), subject.program
+        ask, module = self._with_weights(subject), subject.program
         found = [probe_run.finite(ask, *sides)]
-        if getattr(module, "wanted", ""):
-            more = _subject.Subject(module.asking, subject.framework, subject.dtype)
-            found.append(probe_run.on_off(ask, self._asking(more), sides, keep,
-                                          _search.TOLERANCES[subject.dtype]))
-        if hasattr(module, "parameters"):
-            e, biased = len(weights["W_o"]), set("qkvo") - set(module.unbiased)
-            found.append(layer_probes.parameter_count(module.parameters(), e, e, biased=biased))
+        if not isinstance(module, Module):
+            return found
+        if module.weights_argument:
+            asking = self._with_weights(_subject.Subject(
+                module.with_returned_weights, subject.framework, subject.dtype))
+            tolerance = _search.TOLERANCES[subject.dtype]
+            found.append(probe_run.on_off(ask, asking, sides, keep, tolerance))
+        e, biased = len(weights["W_o"]), set("qkvo") - set(module.unbiased)
+        found.append(layer_probes.parameter_count(module.parameters(), e, e, biased=biased))
         return found
 
-    def _asking(self, subject):
-        """Return the layer as ``program(x, memory, keep)``, with the weights of the first case."""
-        _, _, weights, n_heads, _ = self.cases()[0].args
+    def _with_weights(self, subject):
+        """Return the layer as ``program(x, memory, keep)`` with the weights of the first case."""
+        _, _, weights, n_heads, _ = self.search_cases()[0].args
         answer = _subject.answering(subject)
         return lambda x, memory, keep: answer(x, memory, weights, n_heads, keep)
 
     def limits(self):
-        """Return in words which sizes it does not take although nobody has said so."""
+        """Return in words the limits on sizes that the layer has and no option says, or ""."""
         return str(self.form._replace(
-            square=self.form.square and not self.told.square,
-            equal_widths=self.form.equal_widths and not self.told.equal_widths))
+            square=self.form.square and not self.promised.square,
+            equal_widths=self.form.equal_widths and not self.promised.equal_widths))

@@ -1,7 +1,7 @@
-"""What a layer is asked: small random x, memory and weights of pairwise different sizes, and masks.
+"""The cases of a layer: small random x, memory, weights of pairwise different sizes, and masks.
 
-A layer that takes only some sizes is asked only those: ``ladder`` goes from the general sizes to
-widths that are all one, and to n_q == n_k.
+A layer that takes only some sizes gets only those: ``ladder`` goes from general sizes to
+d_in == d_model == d_out, and to n_q == n_k.
 """
 
 from typing import NamedTuple
@@ -16,43 +16,46 @@ from utils.doctor.levels.kernel_cases import LARGE, Case
 SEARCH = {"batch": 2, "n_q": 5, "n_k": 7, "heads": 3, "d_head": 4, "d_in": 11, "d_out": 13}
 SECOND = {"batch": 3, "n_q": 4, "n_k": 9, "heads": 2, "d_head": 8, "d_in": 10, "d_out": 15}
 CONFIRM = {"batch": 2, "n_q": 8, "n_k": 6, "heads": 5, "d_head": 3, "d_in": 7, "d_out": 11}
-MASKS = {"any": ("padding", "a mask per head", "one mask for all", "a query without keys"),
-         "heads alike": ("padding", "one mask for all", "a query without keys"),
-         "padding": ("padding", "an empty example"), "none": ()}
+MASKS = {"any": ("padding", "a mask per head", "one mask for all", "a fully masked row"),
+         "heads alike": ("padding", "one mask for all", "a fully masked row"),
+         "padding": ("padding", "a fully masked example"), "none": ()}
 
 
 class Form(NamedTuple):
-    """What a layer takes: one width for all, n_q == n_k only, memory that is x, which masks."""
+    """What a layer takes: only equal widths, only n_q == n_k, only memory = x, and which masks."""
 
     equal_widths: bool = False
     square: bool = False
     self_attention: bool = False
     masks: str = "any"
     pre_norm: bool = False
-    unbiased: str = ""   # letters of q, k, v, o that it holds no bias for
-    own: bool = False    # a module, with weights of its own: in what order is its affair
+    unbiased: str = ""   # letters of q, k, v, o without a bias
+    own: bool = False    # a module, which chooses the order of its own dimensions
     epsilon: float = faulty.layer.EPSILON  # of the LayerNorm
 
     def __str__(self):
-        limits = [text for text, on in (("d_in == d_model == d_out", self.equal_widths),
-                                        ("n_q == n_k", self.square)) if on]
+        limits = []
+        if self.equal_widths:
+            limits.append("d_in == d_model == d_out")
+        if self.square:
+            limits.append("n_q == n_k")
         return " and ".join(limits)
 
     def kernel(self):
-        """Return the form of the kernel inside, whose values are as wide as its keys."""
+        """Return the Form of the kernel inside, for which d_v == d."""
         return kernel_cases.Form(self.square or self.self_attention, equal_features=True,
                                  unmasked=self.masks == "none")
 
 
 def ladder(form):
-    """Return the Forms to try in turn, the most general first, that are no wider than ``form``."""
+    """Return the Forms to try in turn, the most general first, within the limits of ``form``."""
     forms = [form._replace(equal_widths=e, square=s) for s in (False, True)
              for e in (False, True)]
     return [f for f in forms if f.square >= form.square and f.equal_widths >= form.equal_widths]
 
 
 def shape(form, which, heads=None):
-    """Return the sizes that a form allows; ``heads``: (n_heads, d_head) of a built module."""
+    """Return the sizes that a form allows; ``heads``: (h, d) of an instance, or None."""
     size = dict(which)
     if heads:
         size["heads"], size["d_head"] = heads
@@ -76,26 +79,26 @@ def tensors(form, size, seed):
     padding = masks.padding(valid, full[3])
     some = np.random.default_rng([seed, 5]).random(full) < 0.6
     some[..., 0] = True
-    empty = masks.padding(np.where(np.arange(full[0]) == 1, 0, valid), full[3])
+    fully_masked = masks.padding(np.where(np.arange(full[0]) == 1, 0, valid), full[3])
     return x, memory, weights, {
         "no mask": None, "padding": padding, "a mask per head": some,
-        "one mask for all": some[0, 0], "an empty example": empty,
-        "a query without keys": padding & (np.arange(full[2]) != 1)[:, None]}
+        "one mask for all": some[0, 0], "a fully masked example": fully_masked,
+        "a fully masked row": padding & (np.arange(full[2]) != 1)[:, None]}
 
 
 def search(form, heads=None, seed=0):
-    """Return the Cases that the search runs on, of two sizes: a constant may fit one by chance."""
+    """Return the Cases of the search, of two sizes, as a constant may fit one by chance."""
     names = ("no mask", *MASKS[form.masks])
     found = _some(form, SEARCH, heads, seed, names)
     x, memory, weights, n_heads, keep = found[min(1, len(found) - 1)].args
     large = weights | {"W_q": LARGE * weights["W_q"]}
-    other = None if keep is None else keep[::-1]  # so that each example is padded once
+    other = None if keep is None else keep[::-1]  # so each example is padded once
     return [*found, Case("large scores", (x, memory, large, n_heads, other)),
             *_some(form, SECOND, heads, seed + 1, names[:2])]
 
 
 def confirm(form, heads=None, seed=0):
-    """Return the Cases, of other sizes, that the search has not seen."""
+    """Return Cases of other sizes, which the search does not use."""
     return _some(form, CONFIRM, heads, seed + 2, ("no mask", *MASKS[form.masks])[:3])
 
 
@@ -107,24 +110,25 @@ def _some(form, which, heads, seed, names):
                  (x, memory, weights, size["heads"], keeps[name])) for name in names]
 
 
-def trouble(answer, args):
-    """Return what is wrong with the form of an answer, or nothing."""
+def problem(answer, args):
+    """Return in words what is wrong with the form of an Answer, or ""."""
     x, _, weights, _, _ = args
     expected = (*x.shape[:2], weights["W_o"].shape[1])
     if answer.error:
         return answer.error
     if answer.out.shape != expected:
-        return f"returns shape {answer.out.shape} where out is {expected}"
+        return f"returns shape {answer.out.shape}; expected out {expected}"
     if answer.out.dtype.kind != "f":
-        return f"returns {answer.dtype} instead of floating-point numbers"
+        return f"returns {answer.dtype}; expected floating-point numbers"
     return ""
 
 
 def as_kernel(ask, form, d_head=None):
-    """Return a kernel (q, k, v, keep) -> context that asks a layer, by weights that only copy.
+    """Return the kernel (q, k, v, keep) -> context inside a layer, by weights that only copy.
 
-    Each head's features are three parts, which hold q, k and v; W_q, W_k and W_v copy one each to
-    the first. ``d_head`` where it cannot be chosen: q, k and v then have d_head // 3 features.
+    The dimensions of each head are three parts, which hold q, k and v. W_q, W_k and W_v copy one
+    part each to the first. ``d_head``: the head dimension of an instance, which cannot be chosen;
+    q, k and v then have d_head // 3 dimensions.
     """
     def kernel(q, k, v, keep):
         n_heads, part = q.shape[1], q.shape[3]
@@ -133,7 +137,7 @@ def as_kernel(ask, form, d_head=None):
         memory = x if form.self_attention else _side(width, 0 * k, k, v)
         args = (x, memory, _copying(n_heads, width, part), n_heads, keep)
         answer = ask(*args)
-        if trouble(answer, args):
+        if problem(answer, args):
             return answer
         out = answer.out.reshape(*x.shape[:2], n_heads, width).swapaxes(1, 2)
         return answer._replace(out=out[..., :part])
@@ -142,14 +146,14 @@ def as_kernel(ask, form, d_head=None):
 
 
 def _side(width, *parts):
-    """Return (b, n, h * width) with the parts, (b, h, n, d) each, side by side in each head."""
+    """Return (b, n, h * width): the parts, (b, h, n, d) each, side by side in each head."""
     x = np.concatenate(parts, axis=-1)
     x = np.concatenate([x, np.zeros((*x.shape[:3], width - x.shape[3]))], axis=-1).swapaxes(1, 2)
     return x.reshape(*x.shape[:2], -1)
 
 
 def _copying(n_heads, width, part):
-    """Return the weight set of which W_q, W_k, W_v copy a part each, W_o everything."""
+    """Return the weight set in which W_q, W_k, W_v copy one part each, and W_o everything."""
     weights = {f"b_{letter}": np.zeros(n_heads * width) for letter in "qkvo"}
     weights["W_o"] = np.eye(n_heads * width)
     for n, letter in enumerate("qkv"):

@@ -1,28 +1,31 @@
-"""Switches of a layer's constants, fitted to its answers: where its kernel cannot be asked alone.
+"""Switches of a layer's constants, fitted to its outputs.
 
-That is so behind a LayerNorm, and in heads of one or two features.
+They are for layers whose kernel cannot be reached by weights that only copy: behind a LayerNorm,
+and with heads of one or two dimensions.
 """
 
 import numpy as np
 
 from utils.doctor import _search
 from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import Hiding
+from utils.doctor.faulty.kernel import Masking
 from utils.doctor.levels import fit
+from utils.doctor.levels.kernel_constants import mask_value_text
 
 SCALES = np.geomspace(1e-3, 1e2, 50)
-SENTINELS = np.concatenate([-np.geomspace(1e4, 1e-2, 24), [0.0], np.geomspace(1e-2, 1e4, 24)])
+MASK_VALUES = np.concatenate([-np.geomspace(1e4, 1e-2, 24), [0.0], np.geomspace(1e-2, 1e4, 24)])
 CLOSE = _search.TOLERANCES["float32"]
 
 
 def constants(ask, level):
-    """Return the Switches of a scale and of a finite number that hides, if these explain answers.
+    """Return the Switches of a scale and of a finite mask value that explain the outputs.
 
-    ``level``: a ``layer_level.Layer``. A scale must explain what is answered without a mask, and
-    with it a sentinel what is answered with padding, at two sizes each.
+    ``level``: a ``levels.layer.Layer``. The scale must explain all outputs without a mask, and the
+    mask value, with this scale, all outputs with padding, at two sizes each.
     """
-    asked = [(case, ask(*case.args)) for case in level.cases() if case.name != "large scores"]
-    asked = [(case, answer) for case, answer in asked if not level.trouble(answer, case.args)]
+    cases = [case for case in level.search_cases() if case.name != "large scores"]
+    asked = [(case, ask(*case.args)) for case in cases]
+    asked = [(case, answer) for case, answer in asked if not level.problem(answer, case.args)]
     plain = [pair for pair in asked if pair[0].args[-1] is None]
     padded = [pair for pair in asked if pair[0].name.startswith("padding")]
     found = []
@@ -30,23 +33,22 @@ def constants(ask, level):
     if scale is not None:
         found.append(Switch("constant scale", {"scale": scale}, f"the scale is {scale:.4g}"))
     base = found[0].settings if found else {}
-    for how, part in _hidings(level.options.causal):
-        value = _fitted(level, plain if part == "causal" else padded, SENTINELS,
-                        lambda x, how=how, part=part: base | {"hiding": Hiding(how, part, x)})
+    for how, part in _maskings(level.options.causal):
+        value = _fitted(level, plain if part == "causal" else padded, MASK_VALUES,
+                        lambda x, how=how, part=part: base | {"masking": Masking(how, part, x)})
         if value is not None:
-            found.append(Switch("sentinel wins", {"hiding": Hiding(how, part, value)},
-                                f"hidden scores {'become' if how == 'fill' else 'get'} "
-                                f"{value:.4g}"))
+            found.append(Switch("mask value too high", {"masking": Masking(how, part, value)},
+                                mask_value_text(how, f"{value:.4g}")))
     return found
 
 
-def _hidings(causal):
+def _maskings(causal):
     parts = ("both", "keep", "causal") if causal else ("keep",)
     return [(how, part) for part in parts for how in ("fill", "add")]
 
 
 def _fitted(level, pairs, grid, settings):
-    """Return the number that explains all pairs, of a Case and its Answer, or None."""
+    """Return the number that explains all pairs of a Case and its Answer, or None."""
     def error(x, pair):
         case, answer = pair
         out, _ = level.expected(case.args, settings(x), "nan")

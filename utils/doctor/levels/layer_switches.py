@@ -1,23 +1,23 @@
-"""The switches of a layer: its own faults, and those of the kernel inside it."""
+"""The switches of a layer: its own faults and those of the kernel inside it."""
 
 import itertools
 
 from utils.doctor._search import Switch
-from utils.doctor.faulty.layer import MASKINGS
+from utils.doctor.faulty.layer import MASK_FAULTS
 from utils.doctor.levels import kernel_switches
 
 TOKENS = {0: "n", 1: "h", 2: "d"}
 READINGS = [axes for axes in itertools.permutations(range(3)) if axes[0] != 0]
-WITHIN = (0, 2, 1)  # each of q, k and v for itself
-LEAKS = {"on the queries": "it hides queries instead of keys",
-         **{name: f"the mask is used {name}" for name in MASKINGS
-            if name.startswith(("in ", "not "))}}
-OTHERS = {"tiled over folded heads": "the mask is tiled where (b, h) is folded into one axis",
-          "repeated over tiled heads": "the mask is repeated where (h, b) is folded into one axis",
-          **{f"of the {which} example": f"all examples get the mask of the {which}"
-             for which in ("first", "last")},
-          **{f"of the example {where}": f"each example gets the mask of the one {where}"
-             for where in ("before", "after")}}
+WITHIN = (0, 2, 1)  # q, k and v are packed separately
+LEAKS = {"on the queries": "the mask applies to queries instead of keys"}
+LEAKS |= {name: f"the mask is used {name}" for name in MASK_FAULTS
+          if name.startswith(("in ", "not "))}
+OTHERS = {"tiled over folded heads": "the mask is tiled, but the folded axis is (b, h)",
+          "repeated over tiled heads": "the mask is repeated, but the folded axis is (h, b)",
+          "of the first example": "all examples get the mask of the first example",
+          "of the last example": "all examples get the mask of the last example",
+          "of the example before": "each example gets the mask of the example before it",
+          "of the example after": "each example gets the mask of the example after it"}
 
 
 def switches(form, options):
@@ -28,7 +28,7 @@ def switches(form, options):
              *_projections(form), *_orders(form)]
     if form.masks != "none":
         for fault, names in (("padding leak", LEAKS), ("other example's mask", OTHERS)):
-            found += [Switch(fault, {"masking": name}, detail) for name, detail in names.items()
+            found += [Switch(fault, {"mask_fault": name}, detail) for name, detail in names.items()
                       if name != "on the queries" or form.square or form.self_attention]
     if form.square or form.self_attention:
         found.append(Switch("batch and sequence swapped", {"swapped": True}))
@@ -38,27 +38,27 @@ def switches(form, options):
 
 
 def _projections(form):
-    """Return the Switches of what is done with the weights of the projections."""
+    """Return the Switches of mistakes in the projections."""
     found = [Switch("missing bias", {"unbiased": letters},
-                    f"it uses no bias for {', '.join(letters)}") for letters in _some("qvo")]
+                    f"the bias is not used for {', '.join(letters)}") for letters in _some("qvo")]
     found += [Switch("shared head", {"shared": (head, letters)},
-                     f"all heads use the {which} one's {', '.join(letters)}")
+                     f"all heads use {', '.join(letters)} of the {which} head")
               for head, which in ((0, "first"), (-1, "last")) for letters in _some("qkv")]
-    if form.masks == "any":  # otherwise all heads have the same mask anyway
+    if form.masks == "any":  # otherwise all heads have the same mask
         found += [Switch("shared head", {"shared": (head, "qkv mask")},
-                         f"all heads are the {which}, its mask included")
+                         f"all heads use q, k, v and the mask of the {which} head")
                   for head, which in ((0, "first"), (-1, "last"))]
     if form.equal_widths:
         found += [Switch("transposed weight", {"transposed": letters},
-                         f"x @ W.T for {', '.join(letters)}") for letters in _some("qkvo")]
-        found += [Switch("input split before projection", {"cut": cut})
-                  for cut in ("own", "first", "rows")]
+                         f"x @ W.T is used for {', '.join(letters)}") for letters in _some("qkvo")]
+        found += [Switch("input split before projection", {"input_split": blocks})
+                  for blocks in ("own", "first", "rows")]
         found += [Switch("missing W_o", {"out": out}) for out in ("", "b_o")]
     return found
 
 
 def _orders(form):
-    """Return the Switches of how packed weights are read, and of a module's own features."""
+    """Return the Switches of how packed weights are read."""
     found = [Switch("packed order", {"order": "".join(order)}, f"read as [{' | '.join(order)}]")
              for order in itertools.permutations("qkv") if "".join(order) != "qkv"]
     for axes in READINGS:
@@ -75,6 +75,6 @@ def _orders(form):
 
 
 def _some(letters):
-    """Return all choices of one or more letters, the largest first."""
+    """Return all choices of one or more letters, the longest first."""
     return ["".join(some) for n in range(len(letters), 0, -1)
             for some in itertools.combinations(letters, n)]

@@ -1,4 +1,4 @@
-"""Which part of a torch module or Keras layer holds W_q, W_k, W_v and W_o, where nobody says."""
+"""A guess of which parts of a torch module or Keras layer hold W_q, W_k, W_v and W_o."""
 
 import math
 import re
@@ -9,14 +9,14 @@ WORDS = re.compile(r"(?:w|to|fc|lin|linear|proj)?_*(?P<what>queries|query|q|keys
                    r"|v|output|out|o|proj|fc|dense)s?_*(?:proj|linear|dense|fc|w|layer)?_*\d*")
 
 
-class HoldingError(ValueError):
-    """It cannot be told where a module holds its weights."""
+class RolesError(ValueError):
+    """The roles of the parts of a module cannot be guessed."""
 
 
 def guess(module, d_model, n_heads):
-    """Return the Slots of a module that maps d_model to d_model, by shapes and then by names.
+    """Return the Slots of a module that maps d_model to d_model, from shapes and then from names.
 
-    Raises HoldingError when there are not a q, a k and a v to be seen, RefusalError as ``parts``.
+    Raises RolesError if q, k and v are not found, and RefusalError as ``slots.parts`` does.
     """
     found, loose = _by_shape(module, d_model, n_heads)
     free = [letter for letter in "qkvo" if letter not in "".join(slot.letters for slot in found)]
@@ -28,17 +28,17 @@ def guess(module, d_model, n_heads):
             found.append(Slot(name, letters[kind or name], heads[kind or name] if kind else None))
             heads[kind or name] += 1
     if not set("qkv") <= set("".join(slot.letters for slot in found)):
-        raise HoldingError(f"where {type(module).__name__} holds q, k and v cannot be guessed; say "
-                         'roles={"q": name, "k": name, "v": name, "o": name}')
+        raise RolesError(f"the parts of {type(module).__name__} that hold q, k and v cannot be "
+                         'guessed; pass roles={"q": name, "k": name, "v": name, "o": name}')
     for slot in found:
         parts(module, slot.name)
     return found
 
 
 def _by_shape(module, d_model, n_heads):
-    """Return the Slots of what is packed, and (name, kind) of what holds one letter or a head's.
+    """Return the Slots of packed parts, and (name, kind) of parts of one letter or one head.
 
-    Squares as wide as a head count only where there are not enough others.
+    Square weights as wide as one head count only if there are too few others.
     """
     square, found, loose, small = d_model ** 2, [], [], []
     for name in _candidates(module):
@@ -60,9 +60,9 @@ def _by_shape(module, d_model, n_heads):
 
 
 def _assigned(words, free):
-    """Return {kind: letter} from what the names say, and else in the order in which all were made.
+    """Return {kind: letter} from the names, and else in the order of the parts.
 
-    ``words``: {kind: the letter that it speaks of, or ""}; ``free``: the letters to be given away.
+    ``words``: {kind: the letter in its name, or ""}. ``free``: the letters that have no part yet.
     """
     said = list(words.values())
     clear = {kind: x for kind, x in words.items() if x in free and said.count(x) == 1}
@@ -70,7 +70,7 @@ def _assigned(words, free):
     rest = [kind for kind in words if kind not in clear]
     if due == ["o"] and "o" in said:
         return clear | {kind: "o" for kind in rest if words[kind] == "o"}
-    if due == ["o"] and clear:  # what comes after the others, if anything does
+    if due == ["o"] and clear:  # a part after the others, if there is one
         kinds = list(words)
         rest.sort(key=lambda kind: kinds.index(kind) < max(map(kinds.index, clear)))
     group = [re.sub(r"\d+", "", kind) for kind in rest]
@@ -79,7 +79,7 @@ def _assigned(words, free):
 
 
 def _candidates(module):
-    """Return the names of parts, or else parameters, that hold a kernel."""
+    """Return the names of the parts, or else the parameters, that hold a weight matrix."""
     if framework(module) == "tensorflow":
         return [name for name, part in vars(module).items() if hasattr(part, "kernel")]
     linear = [name for name, part in module.named_modules()
@@ -89,13 +89,13 @@ def _candidates(module):
 
 
 def _flat(weight):
-    """Return whether a weight is a matrix, or that of a convolution of a single place."""
+    """Return whether a weight is a matrix, or that of a convolution of size 1."""
     shape = tuple(getattr(weight, "shape", ()))
     return len(shape) >= 2 and set(shape[2:]) <= {1}
 
 
 def _letter(name):
-    """Return which of q, k, v, o a name speaks of, or nothing."""
+    """Return which of q, k, v, o is in a name, or ""."""
     for part in reversed(name.strip(".").lower().split(".")):
         match = WORDS.fullmatch(part)
         if match:

@@ -1,6 +1,6 @@
-"""How the attention layers of PyTorch and Keras are asked, and layers that put the sequence first.
+"""How the attention layers of PyTorch and Keras are called, and layers with the sequence first.
 
-Nobody needs to say for them which part plays which role, or how a mask is handed over.
+For these layers, the roles of the parts and the way to pass a mask are known.
 """
 
 import inspect
@@ -14,14 +14,14 @@ from utils import frameworks
 from utils.doctor import _subject
 from utils.masks import conventions
 
-# Arguments by which modules are asked for their weights.
+# Arguments that make modules return their weights.
 ASKING = ("need_weights", "return_weights", "return_attention", "return_attention_scores",
           "output_attentions")
-EPSILON = ("eps", "epsilon", "variance_epsilon")  # what LayerNorms call it
+EPSILON = ("eps", "epsilon", "variance_epsilon")  # its names in LayerNorms
 
 
-class Known(NamedTuple):
-    """What need not be said of a layer; ``call(module, x, memory, keep, **asked)``."""
+class KnownLayer(NamedTuple):
+    """What is known of a library's layer; ``call(module, x, memory, keep, **asked)``."""
 
     n_heads: int
     d_model: int
@@ -31,23 +31,23 @@ class Known(NamedTuple):
 
 
 def known(module):
-    """Return the Known of an ``nn.MultiheadAttention`` or a Keras ``MultiHeadAttention``, or None.
+    """Return the KnownLayer of an ``nn.MultiheadAttention`` or Keras ``MultiHeadAttention``.
 
-    Others are None, those derived from these too: they may do anything. Raises RefusalError for
-    keys of another width than queries.
+    Returns None for other classes, subclasses of these included, as they may do anything. Raises
+    RefusalError if keys have another width than queries.
     """
     torch = sys.modules.get("torch")
     if torch and type(module) is torch.nn.MultiheadAttention:
         if module.in_proj_weight is None:
             raise _subject.RefusalError(
-                f"takes keys of width {module.kdim} beside queries of width {module.embed_dim}; "
-                "only one width can be examined")
-        return Known(module.num_heads, module.embed_dim, _torch, {"o": "out_proj"},
+                f"takes keys of width {module.kdim} and queries of width {module.embed_dim}; the "
+                "doctor examines layers with equal widths only")
+        return KnownLayer(module.num_heads, module.embed_dim, _torch, {"o": "out_proj"},
                      "in_proj_weight")
     if (type(module).__module__.startswith("keras.")
             and type(module).__name__ == "MultiHeadAttention"):
         names = zip("qkvo", ("query", "key", "value", "output"), strict=True)
-        return Known(module.num_heads, module.num_heads * module.key_dim, _keras,
+        return KnownLayer(module.num_heads, module.num_heads * module.key_dim, _keras,
                      {letter: f"_{name}_dense" for letter, name in names})
     return None
 
@@ -71,13 +71,16 @@ def _keras(module, x, memory, keep, return_attention_scores=False):
 
 
 def epsilon(module):
-    """Return what the first LayerNorm in a module adds to the variance, or None."""
-    return next((getattr(part, name) for part in _norms(module) for name in EPSILON
-                 if isinstance(getattr(part, name, None), float)), None)
+    """Return the epsilon of the first LayerNorm in a module, or None."""
+    for part in _norms(module):
+        for name in EPSILON:
+            if isinstance(getattr(part, name, None), float):
+                return getattr(part, name)
+    return None
 
 
-def unlearned(module):
-    """Set every LayerNorm in a module to a gain of 1 and a bias of 0, as in the reference."""
+def reset_norms(module):
+    """Set the gain of every LayerNorm in a module to 1 and its bias to 0, as in the reference."""
     for part in _norms(module):
         for name, value in ("weight", 1.0), ("bias", 0.0), ("gamma", 1.0), ("beta", 0.0):
             variable = getattr(part, name, None)
@@ -88,55 +91,57 @@ def unlearned(module):
 
 
 def _norms(module):
-    parts = module.modules() if hasattr(module, "modules") else getattr(
-        module, "_flatten_layers", list)()
+    if hasattr(module, "modules"):
+        parts = module.modules()
+    else:  # a Keras layer
+        parts = getattr(module, "_flatten_layers", list)()
     return [part for part in parts if "LayerNorm" in type(part).__name__]
 
 
 def plain(module, x, memory, keep, **asked):
-    """Return what a module answers that is called as ``module(x, memory, keep)``."""
+    """Return ``module(x, memory, keep)``."""
     return module(*_given(module, x, memory, keep), **asked)
 
 
 def plain_self(module, x, memory, keep, **asked):
-    """Return what a module answers that is called as ``module(x, keep)``."""
+    """Return ``module(x, keep)``."""
     return module(*_given(module, x, keep), **asked)
 
 
 def _given(module, *args):
-    """Return the arguments, less a mask of None that Keras would take for a second one."""
+    """Return the arguments without a mask of None that Keras would take as a second mask."""
     names = [*inspect.signature(getattr(module, "call", len)).parameters]
     return args[:-1] if args[-1] is None and names[len(args) - 1:len(args)] == ["mask"] else args
 
 
 def unmasked(module, x, memory, keep, **asked):
-    """Return what a module answers that is called as ``module(x, memory)``."""
+    """Return ``module(x, memory)``."""
     return module(x, memory, **asked)
 
 
 def unmasked_self(module, x, memory, keep, **asked):
-    """Return what a module answers that is called as ``module(x)``."""
+    """Return ``module(x)``."""
     return module(x, **asked)
 
 
-def sequence_first(function, place=0):
-    """Return the function as it is for (b, i, e) of one for (i, b, e).
+def sequence_first(function, index=0):
+    """Return a function on (b, i, e) that calls a function on (i, b, e).
 
-    x and memory are its arguments ``place`` and the next; of what it returns, the first is turned.
+    x and memory are the arguments ``index`` and ``index + 1``. The first result is transposed, too.
     """
-    def turned(*args, **more):
-        x, memory = args[place:place + 2]
-        sides = [_turned(x)]
-        sides += sides if memory is x else [_turned(memory)]
-        out = function(*args[:place], *sides, *args[place + 2:], **more)
+    def batch_first(*args, **more):
+        x, memory = args[index:index + 2]
+        first = _transposed(x)
+        sides = [first, first if memory is x else _transposed(memory)]
+        out = function(*args[:index], *sides, *args[index + 2:], **more)
         if isinstance(out, (tuple, list)) and out:
-            return (_turned(out[0]), *out[1:])
-        return _turned(out)
-    turned.program = function
-    return turned
+            return (_transposed(out[0]), *out[1:])
+        return _transposed(out)
+    batch_first.program = function
+    return batch_first
 
 
-def _turned(x):
+def _transposed(x):
     if getattr(x, "ndim", 0) < 2:
         return x
     if hasattr(x, "swapaxes"):

@@ -19,10 +19,12 @@ PLAIN = {(True, False): libraries.plain, (True, True): libraries.plain_self,  # 
 class Module:
     """A module as a layer ``(x, memory, weights, n_heads, keep) -> out``.
 
-    ``build(d_model, n_heads)`` makes one, ``call(module, x, memory, keep)`` returns out; ``roles``
-    is {"q": name, …} of parts or parameters, ``packed`` the name of what holds [q | k | v]. Without
-    these a layer of a library is known, and of others the roles are guessed; where they cannot be,
-    ``missing`` says so, and its own weights stay.
+    ``build(d_model, n_heads)`` makes the module and ``call(module, x, memory, keep)`` returns out.
+    ``roles`` is {"q": name, …} of parts or parameters, and ``packed`` the name of the part that
+    holds [q | k | v]. If neither is given, a layer of PyTorch or Keras is known, and the roles of
+    other modules are guessed. If that fails, ``roles_problem`` says why, and the module keeps its
+    own weights. ``weights_argument``: the argument that makes it return its weights, or "".
+    ``unbiased``: the letters without a bias. ``where``: the guessed roles in words.
     """
 
     def __init__(self, build, call, roles=None, packed=None, size=(12, 3), batch_first=True):
@@ -30,31 +32,32 @@ class Module:
             sample = build(*size)
         if not slots.framework(sample):
             raise _subject.RefusalError(
-                "is neither a torch module nor a Keras layer, so no weights can be written into "
-                "it; its attention can be examined as a function of x, memory, weights, n_heads "
-                "and keep")
+                "is neither a torch module nor a Keras layer, so the doctor cannot write weights "
+                "into it; write its attention as a function of x, memory, weights, n_heads and "
+                "keep")
         known = libraries.known(sample)
         if known and not (roles or packed):
             roles, packed = known.roles, known.packed
         if known and call in PLAIN.values():
-            call, batch_first = known.call, True  # it says so itself
-        self.wanted = _wanted(sample, call)
+            call, batch_first = known.call, True  # it knows its own layout
+        self.weights_argument = _weights_argument(sample, call)
         self.call = call if batch_first else libraries.sequence_first(call, 1)
         self.build, self.built, self.written = build, {}, {}
         self.framework, self.__name__ = slots.framework(sample), type(sample).__name__
-        self.said, self.guessed = slots.named(roles or {}, packed), not roles and not packed
-        self.missing, self.unbiased, self.where, self.epsilon = "", "", "", faulty.layer.EPSILON
+        self.slots_given, self.guessed = slots.named(roles or {}, packed), not roles and not packed
+        self.roles_problem, self.unbiased, self.where = "", "", ""
+        self.epsilon = faulty.layer.EPSILON
         with _subject.refusing():
-            self._see(size)
+            self._inspect(size)
 
-    def _see(self, size):
-        """Note where a module of this size holds its weights, which have no bias, and its eps."""
+    def _inspect(self, size):
+        """Find where a module stores its weights, which of them have no bias, and its epsilon."""
         sample = self._module(*size, "float32", [self._tensor(np.ones((2, 4, size[0])))] * 2)
         self.epsilon = libraries.epsilon(sample) or faulty.layer.EPSILON
         try:
             mine = self._slots(sample, *size)
-        except guess.HoldingError as error:
-            self.missing = str(error)
+        except guess.RolesError as error:
+            self.roles_problem = str(error)
         else:
             self.unbiased = "".join(slot.letters for slot in mine
                                     if slots.parts(sample, slot.name)[1] is None)
@@ -65,7 +68,7 @@ class Module:
         weights = {name: checks.to_numpy(w) for name, w in weights.items()}
         size = len(weights["W_o"]), n_heads
         module = self._module(*size, checks.dtype_name(x), (x, memory))
-        before = weights if self.missing else self.written.get(id(module), {})
+        before = weights if self.roles_problem else self.written.get(id(module), {})
         new = {name[-1] for name, w in weights.items() if not np.array_equal(w, before.get(name))}
         for slot in self._slots(module, *size) if new else ():
             if new & {*slot.letters}:
@@ -73,17 +76,17 @@ class Module:
         self.written[id(module)] = weights
         return self.call(module, x, memory, keep, **asked)
 
-    def asking(self, *args):
-        """Return (out, weights) of a module that returns its weights on request."""
-        return self(*args, **{self.wanted: True})
+    def with_returned_weights(self, *args):
+        """Return (out, weights); for a module with a ``weights_argument``."""
+        return self(*args, **{self.weights_argument: True})
 
     def parameters(self):
-        """Return how many numbers the module holds."""
+        """Return how many elements the parameters of the module have."""
         module = next(iter(self.built.values()))
         return sum(math.prod(w.shape) for w in _weights(module))
 
     def _slots(self, module, d_model, n_heads):
-        return guess.guess(module, d_model, n_heads) if self.guessed else self.said
+        return guess.guess(module, d_model, n_heads) if self.guessed else self.slots_given
 
     def _tensor(self, x):
         if self.framework == "torch":
@@ -91,28 +94,28 @@ class Module:
         return frameworks.tensorflow().constant(x, "float32")
 
     def _module(self, d_model, n_heads, dtype, sides):
-        """Return the module of this size and dtype, built and, where it is lazy, called once."""
+        """Return the module of this size and dtype; a lazy one has been called once."""
         key = d_model, n_heads, dtype
         if key not in self.built and self.framework == "torch":
             module = copy.deepcopy(self.build(d_model, n_heads))
             self.built[key] = module.to(getattr(sys.modules["torch"], dtype)).eval()
-            if _lazy(module):  # shapes come with the first call
+            if _lazy(module):  # it has no shapes before its first call
                 self.call(module, *sides, None)
-            libraries.unlearned(module)
+            libraries.reset_norms(module)
         elif key not in self.built:
             with frameworks.keras_dtype(dtype):
                 self.built[key] = self.build(d_model, n_heads)
                 self.call(self.built[key], *sides, None)
-            libraries.unlearned(self.built[key])
+            libraries.reset_norms(self.built[key])
         return self.built[key]
 
 
 def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_attention=False,
               masks="any", batch_first=True):
-    """Return (Module, heads): of a module, with heads = (h, d), or of what builds one, with None.
+    """Return (Module, heads); heads is (h, d) for an instance, and None for a class or builder.
 
-    Raises ValueError where its number of heads is missing or does not divide its width,
-    RefusalError where it cannot be made or its width cannot be seen.
+    Raises ValueError if the number of heads of an instance is missing or does not divide its width,
+    and RefusalError if a module cannot be built or its width cannot be found.
     """
     call = call or PLAIN[masks != "none", self_attention]
     if isinstance(program, type) or not slots.framework(program):
@@ -120,7 +123,7 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
     known = libraries.known(program)
     n_heads = n_heads or (known and known.n_heads)
     if n_heads is None:
-        raise ValueError("how many heads a module has must be said: n_heads=")
+        raise ValueError("n_heads= is missing: a module that is built has a fixed number of heads")
     held = slots.named(roles or {}, packed)
     d_model = known.d_model if known else _width(program, held[0] if held else None)
     d_head = checks.divisible(d_model, n_heads)
@@ -129,8 +132,8 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
 
 
 @contextlib.contextmanager
-def kept(program):
-    """Give a Keras layer its own weights back at the end; torch modules are copied anyway."""
+def restored(program):
+    """Restore the weights of a Keras layer at the end of the block; torch modules are copied."""
     layer = not isinstance(program, type) and slots.framework(program) == "tensorflow"
     before = program.get_weights() if layer else []
     try:
@@ -140,8 +143,8 @@ def kept(program):
             program.set_weights(before)
 
 
-def _wanted(module, call):
-    """Return the argument by which a module is asked for its weights, or nothing."""
+def _weights_argument(module, call):
+    """Return the argument that makes a module return its weights, or ""."""
     function = call
     if call in PLAIN.values():
         function = module.forward if slots.framework(module) == "torch" else module.call
@@ -150,21 +153,21 @@ def _wanted(module, call):
 
 
 def _lazy(module):
-    """Return whether a torch module has parameters that wait for its first call."""
+    """Return whether a torch module has parameters without a shape before its first call."""
     lazy = sys.modules["torch"].nn.parameter.is_lazy
     return any(map(lazy, module.parameters()))
 
 
 def _width(module, slot):
-    """Return d_model of a module, from a kernel (d_model, d_model) or what holds several."""
+    """Return d_model of a module, from a weight (d_model, d_model) or several of them packed."""
     if slots.framework(module) == "torch" and _lazy(module):
-        raise _subject.RefusalError("has weights whose shapes are not known before its first call; "
-                                    "call it once, or hand over its class")
+        raise _subject.RefusalError("has weights without a shape before its first call; call it "
+                                    "once, or pass its class")
     if slot is None:
         counts = [math.prod(w.shape) for w in _weights(module) if len(w.shape) > 1]
         widths = [math.isqrt(n) for n in counts if math.isqrt(n) ** 2 == n]
         if not widths:
-            raise _subject.RefusalError("holds no square weight, so its width cannot be seen; say "
+            raise _subject.RefusalError("has no square weight, so its width is unknown; pass "
                                         'roles={"q": name, …}')
         return max(widths)
     with _subject.refusing():

@@ -1,4 +1,4 @@
-"""Where a torch module or Keras layer holds W_q, W_k, W_v and W_o, and how to write into it."""
+"""Where a torch module or Keras layer stores W_q, W_k, W_v and W_o, and how to write them."""
 
 import operator
 import re
@@ -10,13 +10,16 @@ import numpy as np
 from utils import checks
 from utils.doctor import _subject
 
-KINDS = re.compile(r"weight|kernel|bias|^[wb]|_[wb]$|_", re.IGNORECASE)  # W_q and bias_q are of q
-SURE = re.compile(r"torch\.nn\.modules\.(linear|conv)|keras\..*\.core")  # how these lie is known
-COMPUTED = ("weight_g", "weight_v", "weight_orig", "parametrizations")  # what a weight is made from
+# What is left of a name without these is the projection: W_q and bias_q belong to q.
+KINDS = re.compile(r"weight|kernel|bias|^[wb]|_[wb]$|_", re.IGNORECASE)
+# Classes whose weights have a known layout.
+KNOWN_LAYOUT = re.compile(r"torch\.nn\.modules\.(linear|conv)|keras\..*\.core")
+# Parameters from which a module computes its weight.
+COMPUTED = ("weight_g", "weight_v", "weight_orig", "parametrizations")
 
 
 class Slot(NamedTuple):
-    """A part or parameter of a module, by name, what it holds, letters of qkvo, and which head."""
+    """The name of a part or parameter of a module, the letters of qkvo in it, and its head."""
 
     name: str
     letters: str
@@ -24,7 +27,7 @@ class Slot(NamedTuple):
 
 
 def framework(module):
-    """Return "torch" for a torch module, "tensorflow" for a Keras layer, or nothing."""
+    """Return "torch" for a torch module, "tensorflow" for a Keras layer, and else ""."""
     torch = sys.modules.get("torch")
     if torch and isinstance(module, torch.nn.Module):
         return "torch"
@@ -32,34 +35,35 @@ def framework(module):
 
 
 def named(roles, packed=None):
-    """Return the Slots that somebody has named: {"q": name, …} and what holds [q | k | v]."""
-    return [*([Slot(packed, "qkv")] if packed else []),
-            *(Slot(name, letters) for letters, name in roles.items())]
+    """Return the Slots of ``roles``, {"q": name, …}, and ``packed``, which holds [q | k | v]."""
+    found = [Slot(packed, "qkv")] if packed else []
+    return found + [Slot(name, letters) for letters, name in roles.items()]
 
 
 def parts(module, name):
     """Return (weight, bias or None) of the part or parameter of this name.
 
-    Raises RefusalError for a weight that is computed from others, and where a vector that belongs
-    to no weight may be its bias.
+    Raises RefusalError for a weight that is computed from others, and if a vector that belongs to
+    no weight may be its bias.
     """
     part, owner = _homes(module, name)
     weight, bias = tensors(module, name)
     if part is not weight and any(hasattr(part, made) for made in COMPUTED):
         raise _subject.RefusalError(f"computes the weight of {name} from others, as weight_norm "
-                                    "and parametrize do; none can be written in")
+                                    "and parametrize do, so the doctor cannot write it")
     loose = [] if bias is not None else [
         other for home in (part, owner) for other, vector in _own(home).items()
         if vector.shape in [(n,) for n in weight.shape] and not _neutral(vector)
         and not any(_kin(other, last) for last, w in _own(home).items() if len(w.shape) > 1)]
     if loose:
-        raise _subject.RefusalError(f"holds no bias of {name} by name, but {' and '.join(loose)} "
-                                    "may be it; call the bias of W_q b_q, that of Wq bq")
+        raise _subject.RefusalError(f"has no bias with a name that fits {name}, but "
+                                    f"{' and '.join(loose)} may be its bias; call the bias of W_q "
+                                    "b_q, and that of Wq bq")
     return weight, bias
 
 
 def tensors(module, name):
-    """Return (weight, bias or None) of the part or parameter of this name, whatever they are."""
+    """Return (weight, bias or None) of the part or parameter of this name, unchecked."""
     part, owner = _homes(module, name)
     last = next((last for last in ("weight", "kernel") if hasattr(part, last)), "")
     if last:
@@ -73,14 +77,14 @@ def tensors(module, name):
 
 
 def _homes(module, name):
-    """Return what has this name, and what that stands in."""
+    """Return the part or parameter of this name, and the module that contains it."""
     owner = name.rpartition(".")[0]
     return operator.attrgetter(name)(module), (
         operator.attrgetter(owner)(module) if owner else module)
 
 
 def _own(home):
-    """Return {name: parameter} of those that stand in a module or layer itself."""
+    """Return {name: parameter} of a module or layer, without those of its parts."""
     if framework(home) == "torch":
         return dict(home.named_parameters(recurse=False))
     return {name: w for name, w in getattr(home, "__dict__", {}).items()
@@ -88,20 +92,20 @@ def _own(home):
 
 
 def _kin(bias, weight):
-    """Return whether two names are of one projection: b_q and W_q, q_bias and q_weight, bq, Wq."""
+    """Return whether two names belong together: b_q and W_q, q_bias and q_weight, bq and Wq."""
     return KINDS.sub("", bias).lower() == KINDS.sub("", weight).lower()
 
 
 def _neutral(vector):
-    """Return whether a vector is all zeros or all ones: nothing changes if it is added, or used."""
+    """Return whether a vector is all zeros or all ones, so it has no effect as a bias or gain."""
     numbers = set(checks.to_numpy(vector).tolist())
     return numbers in ({0.0}, {1.0})
 
 
 def write(module, slot, weights, n_heads):
-    """Write what a slot holds of a weight set, a dict of NumPy arrays, into the module.
+    """Write the part of a weight set, a dict of NumPy arrays, that belongs to a slot.
 
-    Where it holds the square of a single head, it gets the first.
+    A slot with the size of a single head gets the weights of the first head.
     """
     for kind, variable in zip("Wb", tensors(module, slot.name), strict=True):
         if variable is None:
@@ -113,19 +117,19 @@ def write(module, slot, weights, n_heads):
         if tuple(variable.shape) in (small, (*small, 1)):
             array = array[tuple(map(slice, small))]
         if framework(module) == "tensorflow":
-            variable.assign(array.reshape(variable.shape))  # heads may have an axis of their own
+            variable.assign(array.reshape(variable.shape))  # heads may have their own axis
         else:
             torch = sys.modules["torch"]
-            array = _turned(module, slot.name, array, variable.shape)
+            array = _as_stored(module, slot.name, array, variable.shape)
             array = array.reshape(array.shape + (1,) * (variable.ndim - array.ndim))
             with torch.no_grad():
                 variable.copy_(torch.as_tensor(array))
 
 
-def _turned(module, name, array, shape):
-    """Return a kernel (in, out) as the module has it: (out, in), unless its shape or class say no.
+def _as_stored(module, name, array, shape):
+    """Return a weight (in, out) as the module stores it: (out, in), or (in, out) where that fits.
 
-    GPT-2's Conv1D is (in, out).
+    The shape decides, or the class: the Conv1D of GPT-2 is (in, out).
     """
     if array.ndim == 1 or type(operator.attrgetter(name)(module)).__name__ == "Conv1D":
         return array
@@ -133,15 +137,15 @@ def _turned(module, name, array, shape):
 
 
 def unsure(module, slots):
-    """Return the letters of Slots whose kernels may as well be (in, out) as (out, in).
+    """Return the letters of the Slots whose weights may be (in, out) or (out, in).
 
-    These are square parameters of a class of somebody's own; how a library's lie is known.
+    These are the square parameters of an unknown class; the layout of a library's class is known.
     """
     found = ""
     for slot in slots:
         shape = tuple(tensors(module, slot.name)[0].shape)
         kind = type(operator.attrgetter(slot.name)(module))
         known = kind.__name__ == "Conv1D" or any(
-            SURE.match(base.__module__) for base in kind.__mro__)
+            KNOWN_LAYOUT.match(base.__module__) for base in kind.__mro__)
         found += slot.letters if len(shape) == 2 and shape[0] == shape[1] and not known else ""
     return found

@@ -1,7 +1,7 @@
-"""Probes: what holds for every attention, tested from outside, with no reference needed.
+"""Probes: properties of every attention, tested from outside, without a reference implementation.
 
-``probe_kernel``, ``probe_layer`` and ``probe_decoding`` put all of them to a program, and return a
-Finding each.
+``probe_kernel``, ``probe_layer`` and ``probe_decoding`` run all probes that fit a program, and
+return one Finding each.
 """
 
 from utils.doctor.probes.case import Finding
@@ -23,24 +23,24 @@ from utils.doctor.probes.kernel import (
 )
 from utils.doctor.probes.layer import (
     parameter_count,
-    same_words,
+    same_tokens,
     weights_on_off,
     weights_used,
 )
 from utils.doctor.probes.run import probe_decoding, probe_kernel, probe_layer
-from utils.doctor.probes.visibility import causality, empty_row, hearing, padding
+from utils.doctor.probes.visibility import causality, dependence, fully_masked_row, padding
 
 __all__ = [
     "Finding",
     "batch_independence",
     "cache",
     "causality",
+    "dependence",
     "determinism",
-    "empty_row",
     "equivariance",
     "finiteness",
+    "fully_masked_row",
     "head_independence",
-    "hearing",
     "padding",
     "parameter_count",
     "probe_decoding",
@@ -48,7 +48,7 @@ __all__ = [
     "probe_layer",
     "query_independence",
     "row_sums",
-    "same_words",
+    "same_tokens",
     "shape",
     "untouched",
     "variance",

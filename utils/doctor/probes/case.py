@@ -1,8 +1,9 @@
-"""What a probe asks with, and what it reports: a case, the difference of two answers, a Finding.
+"""What a probe calls a program with, and what it reports: a Case, a comparison, a Finding.
 
-A case serves kernels and layers alike. ``queries`` ask: q (b, h, i, d), or x (b, i, d_in). ``read``
-is what they read, word by word: (k, v), (b, h, j, …) each, or (memory,), (b, j, d_in); in
-self-attention it is (), the queries read themselves.
+A Case serves kernels and layers alike. ``queries`` is q (b, h, i, d) for a kernel and x
+(b, i, d_in) for a layer. ``sources`` are the arrays with one row for each token j that a query may
+attend to: (k, v), (b, h, j, …) each, for a kernel, and (memory,), (b, j, d_in), for a layer. In
+self-attention ``sources`` is empty, as the queries are also the sources.
 """
 
 from typing import NamedTuple
@@ -13,15 +14,15 @@ from utils import masks, reference, sizes
 
 
 class Finding(NamedTuple):
-    """What one probe found: ``ok`` is True, False, or None when it could not ask.
+    """What one probe found: ``ok`` is True, False, or None where the probe could not run.
 
-    ``saw`` is the number measured, fine up to ``bound``; ``where`` is the place of the worst,
-    ``sentence`` what it means, for a reader.
+    ``measured`` is a number that may be up to ``bound``. ``where`` is the index with the largest
+    difference, and ``sentence`` says for a reader what was found.
     """
 
     probe: str
     ok: bool | None
-    saw: float
+    measured: float
     bound: float
     where: str
     sentence: str
@@ -32,89 +33,96 @@ class Finding(NamedTuple):
 
 
 class ShapeError(ValueError):
-    """An answer is not laid out as the queries are."""
+    """An output does not have one row for each query."""
 
 
 class Case(NamedTuple):
-    """A question to a program; ``keep`` is the mask that goes with it, or None.
+    """The arguments of one call; ``keep`` is the mask that is passed, or None.
 
-    ``rule``, bool (b, i, j), says which query may hear which word: by ``keep`` and by what the
-    program masks itself. Differences up to ``tolerance`` are rounding.
+    ``allowed``, bool (b, i, j): True where query i may attend to token j, by ``keep`` and by the
+    mask that the program applies itself. Differences up to ``tolerance`` count as rounding.
     """
 
     queries: np.ndarray
-    read: tuple
+    sources: tuple
     keep: np.ndarray | None
-    rule: np.ndarray
+    allowed: np.ndarray
     tolerance: float = 1e-9
 
     def inputs(self):
-        """Return fresh copies of what the program is given; x twice the same in self-attention."""
+        """Return fresh copies of the arguments; in self-attention, x is passed twice."""
         queries = self.queries.copy()
-        read = [x.copy() for x in self.read] or [queries]
-        return queries, *read, None if self.keep is None else self.keep.copy()
+        sources = [x.copy() for x in self.sources] or [queries]
+        return queries, *sources, None if self.keep is None else self.keep.copy()
 
     def ask(self, program):
-        """Return the program's context or out, (b, h, i, d) or (b, i, d), float64.
+        """Return the program's context (b, h, i, d_v) or out (b, i, d_out) in float64.
 
-        Raises ShapeError when its shape is not that of the queries, the features aside.
+        Raises ShapeError if its axes, except the last, are not those of the queries.
         """
         out = program(*self.inputs())
         out = reference.float64(out[0] if isinstance(out, tuple) else out)
         if out.shape[:-1] != self.queries.shape[:-1]:
-            raise ShapeError(f"the queries are {self.queries.shape}, so the answers should be "
-                             f"{self.queries.shape[:-1]} and features, got {out.shape}")
+            raise ShapeError(f"for queries {self.queries.shape}, expected an output "
+                             f"{self.queries.shape[:-1]} and one more axis, got {out.shape}")
         return out
 
-    def words(self):
-        """Return what the words are read from, (k, v), (memory,) or (x,)."""
-        return self.read or (self.queries,)
+    def tokens(self):
+        """Return the arrays with one row for each token: (k, v), (memory,) or (x,)."""
+        return self.sources or (self.queries,)
 
-    def with_words(self, words):
-        """Return the case with other words to read."""
-        words = tuple(words)
-        return self._replace(read=words) if self.read else self._replace(queries=words[0])
+    def with_tokens(self, tokens):
+        """Return the case with other tokens, in arrays as of ``tokens()``."""
+        tokens = tuple(tokens)
+        if self.sources:
+            return self._replace(sources=tokens)
+        return self._replace(queries=tokens[0])
 
     def rows(self, chosen):
-        """Return ``chosen``, bool (b, i), in axes that broadcast to the answers."""
+        """Return ``chosen``, bool (b, i), with axes that broadcast to the output."""
         heads = (1,) * (self.queries.ndim - 3)
         return chosen.reshape(chosen.shape[0], *heads, chosen.shape[1], 1)
 
-    def with_mask(self, keep, rule):
-        """Return the case with another mask and rule."""
-        return self._replace(keep=keep, rule=np.broadcast_to(rule, self.rule.shape))
+    def with_mask(self, keep, allowed):
+        """Return the case with another ``keep`` and ``allowed``."""
+        return self._replace(keep=keep, allowed=np.broadcast_to(allowed, self.allowed.shape))
 
 
 def kernel_case(seed=0, *, n_q=sizes.N_Q, n_k=sizes.N_K, grouped=False, d_v=sizes.D_V,
                 tolerance=1e-9):
-    """Return a Case of random q, k, v, variance 1, without a mask; ``grouped``: 6 and 2 heads."""
+    """Return a Case of random q, k, v with variance 1, without a mask; ``grouped``: 6, 2 heads."""
     heads = {"heads": sizes.GROUPED_HEADS, "kv_heads": sizes.KV_HEADS} if grouped else {}
-    q, *read = sizes.qkv(seed, n_q=n_q, n_k=n_k, d_v=d_v, **heads)
-    return Case(q, tuple(read), None, np.ones((sizes.BATCH, n_q, n_k), bool), tolerance)
+    q, *sources = sizes.qkv(seed, n_q=n_q, n_k=n_k, d_v=d_v, **heads)
+    return Case(q, tuple(sources), None, np.ones((sizes.BATCH, n_q, n_k), bool), tolerance)
 
 
 def layer_case(seed=0, *, n_q=sizes.N_Q, n_k=sizes.N_K, d_in=sizes.D_MODEL, self_attention=False,
                tolerance=1e-9):
-    """Return a Case of random x and memory, variance 1, no mask; self-attention has length n_k."""
+    """Return a Case of random x and memory with variance 1, without a mask.
+
+    In self-attention, x has n_k positions.
+    """
     x, memory = sizes.sides(seed, n_q=n_k if self_attention else n_q, n_k=n_k, d_in=d_in)
-    read = () if self_attention else (memory,)
-    return Case(x, read, None, np.ones((sizes.BATCH, x.shape[1], n_k), bool), tolerance)
+    sources = () if self_attention else (memory,)
+    return Case(x, sources, None, np.ones((sizes.BATCH, x.shape[1], n_k), bool), tolerance)
 
 
 def padded(case, lengths):
-    """Return the case with a mask that also hides each example's words from lengths[b] on."""
-    return masked(case, masks.padding(lengths, case.rule.shape[-1]))
+    """Return the case with a mask that also masks the tokens of example b from lengths[b] on."""
+    return masked(case, masks.padding(lengths, case.allowed.shape[-1]))
 
 
 def causal(case, align=None, itself=False):
-    """Return the case with a causal rule, and keep for it unless the program masks ``itself``."""
-    return masked(case, masks.causal(*case.rule.shape[1:], align)[None, None], itself)
+    """Return the case with a causal mask, which the program applies ``itself`` or is passed."""
+    return masked(case, masks.causal(*case.allowed.shape[1:], align)[None, None], itself)
 
 
 def masked(case, keep, itself=False):
-    """Return the case with one mask more, (b, 1, i, j), given or, if ``itself``, only demanded."""
-    given = keep if case.keep is None else case.keep & keep
-    return case.with_mask(case.keep if itself else given, case.rule & keep[:, 0])
+    """Return the case with one more mask (b, 1, i, j); it is not passed if ``itself`` is True."""
+    given = case.keep
+    if not itself:
+        given = keep if case.keep is None else case.keep & keep
+    return case.with_mask(given, case.allowed & keep[:, 0])
 
 
 def gaps(got, expected):
@@ -126,26 +134,34 @@ def gaps(got, expected):
     return np.nan_to_num(found, nan=np.inf, posinf=np.inf) / max(1.0, finite.max(initial=0.0))
 
 
-def place(index):
-    """Return an index (b, h, i, …) or (b, i, …) in words."""
-    names = {1: ("example",), 2: ("example", "query"), 3: ("example", "query", "feature"),
-             4: ("example", "head", "query", "feature")}[len(index)]
-    return ", ".join(f"{name} {number}" for name, number in zip(names, index, strict=True)
-                     if name != "feature")
+def location(index):
+    """Return an index (b,), (b, i, …) or (b, h, i, d) in words, without its last axis."""
+    names = {1: ("example",), 2: ("example", "query"), 3: ("example", "query"),
+             4: ("example", "head", "query")}[len(index)]
+    return ", ".join(f"{name} {number}" for name, number in zip(names, index, strict=False))
 
 
-def judge(probe, got, expected, bound, good, bad, counted=True):
-    """Return the Finding of two answers that should be equal; ``counted`` (…) are the places.
+def compare(probe, got, expected, bound, good, bad, counted=True):
+    """Return the Finding on two arrays that should be equal where ``counted`` is True.
 
-    ``bad`` may contain {where}, {got} and {expected}, the place that differs most.
+    ``good`` and ``bad`` are the sentences. ``bad`` may contain {where}, {got} and {expected}, for
+    the element that differs most.
     """
-    found = np.where(counted, gaps(got, np.broadcast_to(expected, got.shape)), 0.0)
-    if found.max(initial=0.0) <= bound:
-        return Finding(probe, True, float(found.max(initial=0.0)), bound, "", good)
+    expected = np.broadcast_to(expected, got.shape)
+    found = np.where(counted, gaps(got, expected), 0.0)
+    largest = float(found.max(initial=0.0))
+    if largest <= bound:
+        return Finding(probe, True, largest, bound, "", good)
     index = tuple(int(n) for n in np.unravel_index(np.argmax(found), found.shape))
-    pair = got[index], np.broadcast_to(expected, got.shape)[index]
-    texts = next(([f"{x:.{n}g}" for x in pair] for n in (3, 6, 9) if f"{pair[0]:.{n}g}" !=
-                  f"{pair[1]:.{n}g}"), pair)  # with the digits that it takes to see a difference
-    sentence = bad.format(where=place(index), got=texts[0], expected=texts[1])
-    return Finding(probe, False, float(found[index]), bound, place(index), sentence)
+    texts = _different(got[index], expected[index])
+    sentence = bad.format(where=location(index), got=texts[0], expected=texts[1])
+    return Finding(probe, False, largest, bound, location(index), sentence)
 
+
+def _different(x, y):
+    """Return two numbers as text, with as many digits as it takes to see that they differ."""
+    for digits in (3, 6, 9):
+        texts = f"{x:.{digits}g}", f"{y:.{digits}g}"
+        if texts[0] != texts[1]:
+            return texts
+    return str(x), str(y)

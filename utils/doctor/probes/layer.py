@@ -1,92 +1,98 @@
-"""Probes that only a layer allows: its words, its parameters, its weights on request."""
+"""Probes for a layer: equal tokens, its parameters, its weights on request."""
 
 import numpy as np
 
 from utils import reference
-from utils.doctor.probes.case import Finding, judge
+from utils.doctor.probes.case import Finding, compare
 from utils.doctor.probes.invariants import noise
 
 MANY = 4  # heads
 
 
 def equals_reference(program, case, weights, n_heads):
-    """Is the answer that of ``reference.multi_head_attention`` with the same weights?"""
-    memory, = case.words()
+    """Test that the output equals ``reference.multi_head_attention`` with the same weights."""
+    memory, = case.tokens()
     expected, _ = reference.multi_head_attention(
-        case.queries, memory, weights, n_heads, case.rule[:, None])
-    return judge("reference", case.ask(program), expected, case.tolerance,
-                 "It equals the reference.",
-                 "It is not the reference: {got}, not {expected} ({where}).",
-                 case.rows(case.rule.any(axis=-1)))
+        case.queries, memory, weights, n_heads, case.allowed[:, None])
+    return compare("reference", case.ask(program), expected, case.tolerance,
+                   "It equals the reference.",
+                   "It differs from the reference: {got}, expected {expected} ({where}).",
+                   case.rows(case.allowed.any(axis=-1)))
 
 
-def same_words(program, case):
-    """Let all words be the same: is every answer the same, whoever asks and whatever is masked?
+def same_tokens(program, case):
+    """Test that equal tokens give equal outputs, for every query and every mask.
 
-    An average of equal things is that thing; weights that do not sum to 1 give another answer.
+    The average of equal values is that value. Weights that do not sum to 1 give another output.
     """
-    words = [np.broadcast_to(x[:1, :1], x.shape) for x in case.words()]
-    same = case.with_words(words)
+    tokens = [np.broadcast_to(x[:1, :1], x.shape) for x in case.tokens()]
+    same = case.with_tokens(tokens)
     free = same.with_mask(None, True) if case.keep is not None else same
-    return judge("same words", same.ask(program), free.ask(program)[:, :1], case.tolerance,
-                 "Where all words are the same, so are all answers.",
-                 "All words are the same, yet one answer is {got} and another {expected} "
-                 "({where}): the weights do not sum to 1.", case.rows(case.rule.any(axis=-1)))
+    return compare("same tokens", same.ask(program), free.ask(program)[:, :1], case.tolerance,
+                   "Equal tokens give equal outputs.",
+                   "All tokens are equal, but one output is {got} and another is {expected} "
+                   "({where}): the weights do not sum to 1.", case.rows(case.allowed.any(axis=-1)))
 
 
 def weights_on_off(program, asking, case):
-    """Does asking for the weights, ``asking(x, memory, keep) -> (out, weights)``, leave out be?"""
-    return judge("weights on/off", case.ask(asking), case.ask(program), case.tolerance,
-                 "Asking for the weights does not change the answer.",
-                 "Asked for the weights it answers {got}, otherwise {expected} ({where}).",
-                 case.rows(case.rule.any(axis=-1)))
+    """Test that ``asking(x, memory, keep) -> (out, weights)`` gives the same out."""
+    return compare("weights on/off", case.ask(asking), case.ask(program), case.tolerance,
+                   "Asking for the weights does not change the output.",
+                   "Asked for its weights, it returns the output {got}, and otherwise {expected} "
+                   "({where}).",
+                   case.rows(case.allowed.any(axis=-1)))
 
 
 def parameter_count(count, d_in, d_model, d_out=None, biased="qkvo"):
-    """Has it as many parameters as three projections and one output? The heads do not matter.
+    """Test that a layer has as many parameters as W_q, W_k, W_v, W_o and the biases of ``biased``.
 
-    ``d_out`` defaults to d_in. 3 d_in d_model + d_model d_out, and d_model, of o d_out, for each
-    letter of ``biased``.
+    That is 3 d_in d_model + d_model d_out, and d_model (for o, d_out) for each letter of
+    ``biased``. ``d_out`` defaults to d_in.
     """
     d_out = d_in if d_out is None else d_out
     biases = sum(d_out if letter == "o" else d_model for letter in biased)
     expected = 3 * d_in * d_model + d_model * d_out + biases
     ok = count == expected
-    sentence = (f"It has {count} parameters, as it should." if ok else
-                f"It has {count} parameters; W_q, W_k, W_v, W_o"
-                f"{' and their biases' if biased else ''} have {expected}.")
+    parts = "W_q, W_k, W_v, W_o and their biases" if biased else "W_q, W_k, W_v, W_o"
+    sentence = f"It has {count} parameters, as expected."
+    if not ok:
+        sentence = f"It has {count} parameters; {parts} have {expected}."
     return Finding("parameter count", ok, count, expected, "", sentence)
 
 
 def weights_used(layer, case, weights, n_heads):
-    """Change a block of a weight: does some answer move, and for the bias of k, none?
+    """Test that changing any block of a weight changes an output, and changing b_k changes none.
 
-    ``layer(x, memory, weights, n_heads, keep) -> out``. The bias of k adds the same to all scores
-    of a query, and softmax takes no notice. A block is one head's share of the rows and columns.
-    What is zero as a whole is passed over: a bias that is not there.
+    ``layer(x, memory, weights, n_heads, keep) -> out``. A block is one head's share of the rows and
+    columns. b_k adds the same number to all scores of a query, which softmax ignores. A weight of
+    zeros only is left out, as it stands for a missing bias.
     """
-    def ask(used):
-        return case.ask(lambda x, memory, keep: layer(x, memory, used, n_heads, keep))
+    def ask(weights):
+        return case.ask(lambda x, memory, keep: layer(x, memory, weights, n_heads, keep))
 
     before, wrong = ask(weights), []
-    there = {name: w for name, w in weights.items() if w.any()}
-    other = {name: w + noise(w) for name, w in there.items()}
-    for name, index in blocks(there, n_heads):
+    used = {name: w for name, w in weights.items() if w.any()}
+    other = {name: w + noise(w) for name, w in used.items()}
+    for name, index in blocks(used, n_heads):
         changed = weights[name].copy()
         changed[index] = other[name][index]
         gap = np.abs(ask(weights | {name: changed}) - before).max()
-        if (gap > case.tolerance) == (name == "b_k"):
+        changes, must_change = gap > case.tolerance, name != "b_k"
+        if changes != must_change:
             wrong.append(name)
     names = ", ".join(dict.fromkeys(wrong))
-    sentence = (f"Some of {names} is not used as it should be: change it, and no answer moves "
-                "(or, for b_k, one does)." if wrong else "Every weight has its effect.")
+    sentence = "Every weight has its effect on the output."
+    if wrong:
+        sentence = (f"Part of {names} is not used as it should be: changing it changes no output "
+                    "(or, for b_k, changes one).")
     return Finding("weights used", not wrong, len(wrong), 0, names, sentence)
 
 
 def blocks(weights, n_heads):
-    """Yield (name, index) of each weight's blocks: n_heads by n_heads, and biases whole.
+    """Yield (name, index) of each weight's blocks: n_heads by n_heads; a bias is one block.
 
-    Of more than MANY heads, the blocks on two diagonals: those of a head itself and of the next.
+    With more than MANY heads, only the blocks on two diagonals: row block n with column blocks n
+    and n + 1.
     """
     for name, w in weights.items():
         if w.ndim == 1:

@@ -1,4 +1,4 @@
-"""Which outputs depend on inputs that come later: read from the Jacobian of a PyTorch program."""
+"""Which outputs of a PyTorch program depend on inputs that they must not depend on."""
 
 import torch
 
@@ -7,18 +7,19 @@ from utils import checks, masks
 
 @torch.no_grad()
 def leaks(program, x, keep=None):
-    """Return the pairs [i, j] at which out[:, i] hears x[:, j] though ``keep`` forbids it.
+    """Return the pairs [i, j] where out[:, i] depends on a masked x[:, j].
 
-    ``program`` maps a PyTorch tensor x (b, i, d_in) to (b, i, d_out). Each place in turn is filled
-    with normal noise; every bit that moves counts, and so does NaN. ``keep`` is bool (i, j), True =
-    may be heard (default: causal); a place may always hear itself, since it asks. An empty list is
-    evidence, not proof: a change smaller than rounding stays unheard. Taught in `decoder_mask`.
+    ``program`` maps a PyTorch tensor x (b, i, d_in) to (b, i, d_out). Each position in turn is
+    filled with normal noise. Every change of an output counts, however small, and so does NaN.
+    ``keep`` is bool (i, j), True = may depend on (default: causal); position i may depend on
+    itself, since it is the query. An empty list is evidence and not a proof, as a change smaller
+    than rounding is not measured. Taught in `decoder_mask`.
     """
     n = x.shape[1]
     keep = torch.as_tensor(checks.boolean(masks.causal(n) if keep is None else keep))
-    before, heard = program(x), torch.zeros(n, n, dtype=torch.bool)
+    before, depends = program(x), torch.zeros(n, n, dtype=torch.bool)
     for j in range(n):
         noisy = x.clone()
         noisy[:, j] = torch.randn_like(x[:, j])
-        heard[:, j] = (program(noisy) != before).any(dim=2).any(dim=0)
-    return (heard & ~keep & ~torch.eye(n, dtype=torch.bool)).nonzero().tolist()
+        depends[:, j] = (program(noisy) != before).any(dim=2).any(dim=0)
+    return (depends & ~keep & ~torch.eye(n, dtype=torch.bool)).nonzero().tolist()

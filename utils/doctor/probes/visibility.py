@@ -1,109 +1,116 @@
-"""Probes for who hears whom in a kernel or a layer: masks, padding, and queries without words.
+"""Probes for which tokens an output depends on: causal masks, padding, fully masked rows.
 
 Arguments and results are those of ``utils.doctor.probes.invariants``.
 """
 
 import numpy as np
 
-from utils.doctor.probes.case import Finding, gaps, judge
+from utils.doctor.probes.case import Finding, compare, gaps
 from utils.doctor.probes.invariants import noise
 
-LOUD = 30  # times larger scores: beside them a small constant is no mask
+LARGE = 30  # how much larger scores become, so that a small constant is no longer a mask
 
 
-def heard(program, case, threshold=0.0):
-    """Return bool, (b, h, i, j) or (b, i, j): whose answer moves when word j is another?"""
-    before, moved = case.ask(program), []
-    for j in range(case.rule.shape[-1]):
-        words = [x.copy() for x in case.words()]
-        for seed, x in enumerate(words):
+def depends(program, case, threshold=0.0):
+    """Return bool, (b, h, i, j) or (b, i, j): True where replacing token j changes output i."""
+    before, changed = case.ask(program), []
+    for j in range(case.allowed.shape[-1]):
+        tokens = [x.copy() for x in case.tokens()]
+        for seed, x in enumerate(tokens):
             x[..., j, :] = noise(x, seed)[..., j, :]
-        after = case.with_words(words).ask(program)
-        moved.append((gaps(after, before) > threshold).any(axis=-1))
-    return np.stack(moved, axis=-1)
+        after = case.with_tokens(tokens).ask(program)
+        changed.append((gaps(after, before) > threshold).any(axis=-1))
+    return np.stack(changed, axis=-1)
 
 
 def pairs(found, case):
-    """Return ``found`` for (b, i, j) of any head, without the queries that read themselves."""
+    """Return ``found`` of any head, (b, i, j); in self-attention without the pairs i = j."""
     found = found.any(axis=1) if found.ndim == 4 else found
-    return found if case.read else found & ~np.eye(found.shape[-1], dtype=bool)
+    return found if case.sources else found & ~np.eye(found.shape[-1], dtype=bool)
 
 
 def causality(program, case):
-    """Change one word: may those answers stay as they are that ``rule`` forbids to hear it?"""
-    leaks = np.argwhere(pairs(heard(program, case, case.tolerance), case) & ~case.rule)
+    """Test that replacing a token changes no output whose query must not attend to it."""
+    leaks = np.argwhere(pairs(depends(program, case, case.tolerance), case) & ~case.allowed)
     if not len(leaks):
-        return Finding("causality", True, 0, 0, "", "No query hears a word that it may not hear.")
+        return Finding("causality", True, 0, 0, "", "No output depends on a masked token.")
     example, i, j = leaks[0].tolist()
     where = f"example {example}, query {i}, key {j}"
     return Finding("causality", False, len(leaks), 0, where,
-                   f"Query {i} hears key {j}, which it may not (pairs of this kind: {len(leaks)}).")
+                   f"Output {i} depends on masked token {j} (pairs like this: {len(leaks)}).")
 
 
-def hearing(program, case):
-    """Change one word: does every answer move that ``rule`` allows to hear it, in every head?"""
-    found = heard(program, case)
-    rule = case.rule[:, None] if found.ndim == 4 else case.rule
-    deaf = np.argwhere(rule & ~found)
-    if not len(deaf):
-        return Finding("hearing", True, 0, 0, "", "Every query hears all words that it may hear.")
-    example, *_, i, j = deaf[0].tolist()
+def dependence(program, case):
+    """Test that replacing a token changes, in every head, all outputs that may attend to it."""
+    found = depends(program, case)
+    allowed = case.allowed[:, None] if found.ndim == 4 else case.allowed
+    missing = np.argwhere(allowed & ~found)
+    if not len(missing):
+        return Finding("dependence", True, 0, 0, "",
+                       "Each output depends on all tokens that its query may attend to.")
+    example, *_, i, j = missing[0].tolist()
     where = f"example {example}, query {i}, key {j}"
-    return Finding("hearing", False, len(deaf), 0, where,
-                   f"Query {i} does not hear key {j}, which it may "
-                   f"(pairs of this kind: {len(deaf)}).")
+    return Finding("dependence", False, len(missing), 0, where,
+                   f"Output {i} does not depend on token {j}, to which its query may attend "
+                   f"(pairs like this: {len(missing)}).")
 
 
 def padding(program, case):
-    """Fill the words that nobody may hear with rubbish: do all answers stay as they are?
+    """Test that noise in the tokens that are masked for every query changes no output.
 
-    Asked with small scores and with large: a hidden score that is not -inf may be too high.
+    This is tested with small and with large scores, as a finite mask value may be too high.
     """
-    hidden = ~case.rule.any(axis=1)  # (b, j)
-    asks = case.rows(case.rule.any(axis=-1) & (True if case.read else ~hidden))
-    for voice, size in voices(case):
-        words = rubbish(voice.words(), hidden, size)
-        found = judge("padding", voice.with_words(words).ask(program), voice.ask(program),
-                      case.tolerance, "Whatever stands in the padding, no answer changes.",
-                      "Rubbish in the padding moves an answer from {expected} to {got} ({where}).",
-                      asks)
+    masked = ~case.allowed.any(axis=1)  # (b, j)
+    counted = case.allowed.any(axis=-1)
+    if not case.sources:
+        counted = counted & ~masked  # in self-attention, a masked token is a query, too
+    for scaled, size in scaled_cases(case):
+        tokens = with_noise(scaled.tokens(), masked, size)
+        found = compare("padding", scaled.with_tokens(tokens).ask(program), scaled.ask(program),
+                        case.tolerance, "Noise in the padding changes no output.",
+                        "Noise in the padding changes an output from {expected} to {got} "
+                        "({where}).", case.rows(counted))
         if not found.ok:
             break
     return found
 
 
-def voices(case):
-    """Yield (case, how large rubbish may be): as it is, with large scores, with scores far below 0.
+def scaled_cases(case):
+    """Yield (case, size of the noise): as it is, with large scores, with scores far below 0.
 
-    Values may be as large as they like. The words of a layer are keys too: if they were, a mask of
-    -1e9, or even of -1e4, would be too small for them; and scores below 0 cannot be had there.
+    The noise in values may have any size. The tokens of a layer are also its keys: large noise
+    there would exceed a mask value of -1e9, or even of -1e4. Scores far below 0 cannot be made in
+    a layer.
     """
-    loud = case._replace(queries=LOUD * case.queries)
-    if len(case.read) < 2:
-        yield from ((case, 100.0), (loud, 1.0))
+    large = case._replace(queries=LARGE * case.queries)
+    if len(case.sources) < 2:
+        yield from ((case, 100.0), (large, 1.0))
         return
-    k, v = case.read
-    low = case._replace(queries=-LOUD * abs(case.queries), read=(3 * abs(k), v))
-    yield from ((case, 1e6), (loud, 1e6), (low, 1e6))
+    k, v = case.sources
+    low = case._replace(queries=-LARGE * abs(case.queries), sources=(3 * abs(k), v))
+    yield from ((case, 1e6), (large, 1e6), (low, 1e6))
 
 
-def rubbish(words, hidden, size):
-    """Return words with normal noise at ``hidden`` (b, j), ``size`` times as much in the last."""
-    *keys, values = ((x, noise(x)) for x in words)
-    return [np.where(hidden.reshape(len(x), *(1,) * (x.ndim - 3), -1, 1), new, x)
+def with_noise(tokens, masked, size):
+    """Return the tokens with normal noise where ``masked`` (b, j) is True.
+
+    In the last array, which holds the values, the noise is ``size`` times as large.
+    """
+    *keys, values = ((x, noise(x)) for x in tokens)
+    return [np.where(masked.reshape(len(x), *(1,) * (x.ndim - 3), -1, 1), new, x)
             for x, new in (*keys, (values[0], size * values[1]))]
 
 
-def empty_row(program, case):
-    """Let one example have no words at all: is its answer finite, and do the others stay?"""
-    rule = case.rule & (np.arange(len(case.rule)) > 0)[:, None, None]
-    empty = case.with_mask(rule.any(axis=1)[:, None, None, :], rule)
+def fully_masked_row(program, case):
+    """Test that an example whose rows are fully masked gets numbers and changes no other."""
+    allowed = case.allowed & (np.arange(len(case.allowed)) > 0)[:, None, None]
+    fully_masked = case.with_mask(allowed.any(axis=1)[:, None, None, :], allowed)
     with np.errstate(all="ignore"):
-        before, after = case.ask(program), empty.ask(program)
+        before, after = case.ask(program), fully_masked.ask(program)
     if not np.isfinite(after[0]).all():
-        return Finding("empty row", False, np.nan, 0, "example 0",
-                       "A query that may attend to nothing gets NaN.")
-    return judge("empty row", after, before, case.tolerance,
-                 "A query that may attend to nothing gets numbers, and disturbs nobody.",
-                 "An example without words disturbs another: {got}, not {expected} ({where}).",
-                 case.rows(rule.any(axis=-1)))
+        return Finding("fully masked row", False, np.nan, 0, "example 0",
+                       "A fully masked row gets NaN or infinity.")
+    return compare("fully masked row", after, before, case.tolerance,
+                   "A fully masked row gets finite numbers and changes no other example.",
+                   "A fully masked example changes another one: its output is {got}, expected "
+                   "{expected} ({where}).", case.rows(allowed.any(axis=-1)))
