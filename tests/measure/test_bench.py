@@ -515,7 +515,7 @@ def test_what_is_no_file_of_the_bench_is_not_written_over_by_a_part(command, tmp
     (tmp_path / "bench.json").write_text("{}")
     status, error, ran = command("--only", "fast")
     assert (status, ran) == (2, [])
-    assert "has format None, and this course reads 1" in error
+    assert "must have format 1, got None" in error
 
 
 def test_a_gpu_that_is_not_there_is_not_measured(command):

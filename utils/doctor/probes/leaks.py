@@ -7,7 +7,7 @@ from utils import checks, masks
 
 @torch.no_grad()
 def leaks(program, x, keep=None):
-    """Return the pairs [i, j] at which out[:, i] hears x[:, j] though ``keep`` forbids it.
+    """Return the pairs [i, j] where out[:, i] depends on a masked x[:, j].
 
     ``program`` maps a PyTorch tensor x (b, i, d_in) to (b, i, d_out). Each place in turn is filled
     with normal noise; every bit that moves counts, and so does NaN. ``keep`` is bool (i, j), True =
