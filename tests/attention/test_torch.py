@@ -24,7 +24,7 @@ each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def close(got, expected, tolerance=None):
-    """Check shapes, and |got - expected| / max(1, |expected|) against what got's dtype allows."""
+    """Check shapes, and the difference against the tolerance of got's dtype."""
     assert tuple(got.shape) == tuple(expected.shape)
     tolerance = checks.TOLERANCES[checks.dtype_name(got)] if tolerance is None else tolerance
     assert checks.difference(got, expected) <= tolerance

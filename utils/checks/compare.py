@@ -56,13 +56,18 @@ def difference(got, expected):
     Infinities and NaNs at the same positions count as equal; a NaN in only one array gives nan.
     """
     got, expected = (to_numpy(x).astype(np.float64) for x in (got, expected))
-    same = (got == expected) | (np.isnan(got) & np.isnan(expected))
-    if same.all():
+    gaps = _gaps(got, expected)
+    if not gaps.any():
         return 0.0
     finite = np.abs(expected[np.isfinite(expected)])
-    with np.errstate(invalid="ignore"):
-        gaps = np.where(same, 0.0, np.abs(got - expected))
     return float(gaps.max() / max(1.0, finite.max(initial=0.0)))
+
+
+def _gaps(got, expected):
+    """Return |got - expected|, which is 0 where both have the same infinity or NaN."""
+    same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+    with np.errstate(invalid="ignore"):
+        return np.where(same, 0.0, np.abs(got - expected))
 
 
 def check_close(got, expected, tolerance=None):
@@ -80,10 +85,8 @@ def check_close(got, expected, tolerance=None):
     gap = difference(a, b)
     if not gap <= tolerance:
         a, b = a.astype(np.float64), b.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-        worst = tuple(int(n) for n in np.unravel_index(
-            np.argmax(np.where(np.isnan(gaps), np.inf, gaps)), gaps.shape))
+        gaps = np.nan_to_num(_gaps(a, b), nan=np.inf)
+        worst = tuple(int(n) for n in np.unravel_index(np.argmax(gaps), gaps.shape))
         raise AssertionError(f"not equal: largest difference {gap:.1e}, tolerance {tolerance:.0e} "
                              f"({name}); at {worst} got {a[worst]:.6g}, expected {b[worst]:.6g}")
     print(f"equal: {a.shape} {name}, largest difference within {tolerance:.0e}")

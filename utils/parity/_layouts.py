@@ -106,18 +106,23 @@ def pack(pairs, n_heads=1):
         raise ValueError("W_q, W_k and W_v must have one shape to be packed, got {}, {} and {}"
                          .format(*shapes))
     d_head = checks.divisible(shapes[0][1], n_heads)
-    stacked = (np.stack(part, axis=-2) for part in zip(*qkv, strict=True))  # (…, 3, h * d)
-    return [tuple(x.reshape(*x.shape[:-1], n_heads, d_head).swapaxes(-3, -2)
-                  .reshape(*x.shape[:-2], -1) for x in stacked), out]
+    packed = []
+    for part in zip(*qkv, strict=True):  # the kernels, then the biases
+        x = np.stack(part, axis=-2)  # (…, 3, h * d)
+        heads = x.reshape(*x.shape[:-1], n_heads, d_head).swapaxes(-3, -2)  # (…, h, 3, d)
+        packed.append(heads.reshape(*x.shape[:-2], -1))
+    return [tuple(packed), out]
 
 
 def unpack(pairs, n_heads=1):
     """Return [q, k, v, out] from [qkv, out]; the inverse of ``pack``."""
     qkv, out = pairs
     d_head = checks.divisible(out[0].shape[0], n_heads)
-    heads = [x.reshape(*x.shape[:-1], n_heads, 3, d_head) for x in qkv]
-    return [*(tuple(x[..., side, :].reshape(*x.shape[:-3], -1) for x in heads)
-              for side in range(3)), out]
+    kernel, bias = (x.reshape(*x.shape[:-1], n_heads, 3, d_head) for x in qkv)  # (…, h, 3, d)
+    pairs = []
+    for side in range(3):  # q, k, v
+        pairs.append((kernel[..., side, :].reshape(len(kernel), -1), bias[:, side].ravel()))
+    return [*pairs, out]
 
 
 def listed(arrays, axes, other):

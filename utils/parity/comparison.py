@@ -8,11 +8,11 @@ program ``mine(x, memory, weights, n_heads, keep) -> out`` to the ten of chapter
 The masks leave each query at least one key, because programs differ in fully masked rows.
 """
 
-import html
 import itertools
 from typing import NamedTuple
 
 import numpy as np
+from tabulate import tabulate
 
 from utils import checks, masks, reference, sizes
 
@@ -139,6 +139,8 @@ class Row(NamedTuple):
 class Table:
     """Differences from the reference, shown as bounds, which are the same on every computer.
 
+    Its text is a Markdown table; a difference that exceeds its tolerance is bold.
+
     ``differences`` are floats, {(program, dtype): {"out" or name of a gradient: float}}. ``rows``,
     a list of Row, holds the largest of them.
     """
@@ -172,25 +174,13 @@ class Table:
             raise AssertionError("\n".join(wrong))
         return self
 
-    def cells(self):
-        """Return the texts of the table, rows of columns, the head first; ``**``: not within."""
+    def __repr__(self):
         columns = [name.replace("_", " ") for name in Row._fields]
         tolerances = [checks.TOLERANCES[dtype] for dtype in DTYPES for _ in range(2)]
-        return [columns, *([row.program, *map(bound, row[1:], tolerances)] for row in self.rows)]
+        rows = [[row.program, *map(bound, row[1:], tolerances)] for row in self.rows]
+        return tabulate(rows, columns, tablefmt="pipe", disable_numparse=True)
 
-    def __repr__(self):
-        head, *rows = self.cells()
-        lines = [head, ["---"] * len(head), *rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def _repr_html_(self):
-        head, *rows = ([html.escape(cell) for cell in line] for line in self.cells())
-        body = "".join(f'<tr><th scope="row">{program}</th>' + "".join(
-            f"<td><strong>{cell.strip('*')}</strong></td>" if "**" in cell else f"<td>{cell}</td>"
-            for cell in cells) + "</tr>" for program, *cells in rows)
-        head = "".join(f'<th scope="col">{cell}</th>' for cell in head)
-        return ('<table class="dataframe">'  # as pandas', which sites can style
-                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+    _repr_markdown_ = __repr__
 
 
 def bound(gap, tolerance):
