@@ -118,7 +118,7 @@ def from_onnx(attn_mask, n_k):
 
 
 def to_drop(keep):
-    """Return ``mask`` for ``einsum_attention``: a bool tensor (b, i, j), **True = drop**.
+    """Return ``mask`` for ``attention.einsum``: a bool tensor (b, i, j), **True = drop**.
 
     Axes of b and i may be 1. Raises ValueError when keep differs between heads.
     """
