@@ -89,7 +89,7 @@ def prepared(name, n, batch, d_model, n_heads):
     x = np.random.default_rng(0).standard_normal((batch, n, d_model), dtype=np.float32)
     params = {name: w.astype(np.float32) for name, w in random_weights(
         d_in=d_model, d_model=d_model, d_out=d_model).items()}
-    return all_programs()[name](parity.Case(x, x, params, n_heads, keep=None, cotangent=x))
+    return all_programs()[name](parity.Case(x, x, params, n_heads, keep=None, grad_out=x))
 
 
 def measure(sizes, device="cpu"):

@@ -1,17 +1,15 @@
 """What was measured, as Markdown tables."""
 
+from tabulate import tabulate
+
 from utils.measure import results as files
 
 
-def row(*cells):
-    """Return one line of a Markdown table."""
-    return f"| {' | '.join(map(str, cells))} |"
-
-
 def table(head, left, lines):
-    """Return a Markdown table whose first ``left`` columns are flush left, the others right."""
-    rule = ["---"] * left + ["--:"] * (len(head) - left)
-    return "\n".join([row(*head), row(*rule), *(row(*line) for line in lines)])
+    """Return a Markdown table whose first ``left`` columns are aligned left, the others right."""
+    align = ["left"] * left + ["right"] * (len(head) - left)
+    return tabulate(lines, head, tablefmt="pipe", disable_numparse=True,
+                    colalign=align if lines else None)  # tabulate 0.9 aligns no empty table
 
 
 def number(value, digits=0):

@@ -180,7 +180,7 @@ def test_the_layer_is_computed_in_float64_too():
 
 
 def test_a_mask_that_is_not_bool_is_refused():
-    with pytest.raises(TypeError, match=re.escape("utils.masks.from_additive(mask)")):
+    with pytest.raises(TypeError, match=re.escape("utils.masks.from_additive(keep)")):
         reference.attention(*sizes.qkv(), masks.to_additive(KEEP))
 
 
@@ -264,7 +264,7 @@ def test_multi_head_attention_equals_one_loop_per_head(keep):
     close(out, expected)
 
 
-# --- gradients: random cotangents, never .sum(), whose gradient hides a wrong softmax
+# --- gradients: random upstream gradients, never .sum(), whose gradient hides a wrong softmax
 
 def central_differences(f, x, step=1e-6):
     """Return the gradient of the number f() with respect to the array x, changed in place."""
@@ -282,11 +282,11 @@ def central_differences(f, x, step=1e-6):
 @pytest.mark.parametrize("keep", [None, EMPTY])
 def test_attention_gradient_equals_central_differences(keep):
     q, k, v = sizes.qkv()
-    cotangent = np.random.default_rng(1).standard_normal((2, 3, 5, 8))
-    gradients = reference.attention_gradient(q, k, v, cotangent, keep)
+    grad_out = np.random.default_rng(1).standard_normal((2, 3, 5, 8))
+    gradients = reference.attention_gradient(q, k, v, grad_out, keep)
     for x, gradient in zip((q, k, v), gradients, strict=True):
         numeric = central_differences(
-            lambda: (reference.attention(q, k, v, keep)[0] * cotangent).sum(), x)
+            lambda: (reference.attention(q, k, v, keep)[0] * grad_out).sum(), x)
         close(gradient, numeric, 1e-8)
         assert np.abs(gradient).max() > 0.1
 
@@ -294,24 +294,24 @@ def test_attention_gradient_equals_central_differences(keep):
 @pytest.mark.parametrize("keep", [None, KEEP, EMPTY])
 def test_attention_gradient_equals_autograd_of_sdpa(keep):
     arrays = sizes.qkv()
-    cotangent = np.random.default_rng(1).standard_normal((2, 3, 5, 8))
+    grad_out = np.random.default_rng(1).standard_normal((2, 3, 5, 8))
     tensors = [torch.as_tensor(x).requires_grad_() for x in arrays]
     mask = None if keep is None else torch.as_tensor(keep)
     context = torch.nn.functional.scaled_dot_product_attention(*tensors, attn_mask=mask)
-    expected = torch.autograd.grad(context, tensors, torch.as_tensor(cotangent))
-    for got, want in zip(reference.attention_gradient(*arrays, cotangent, keep), expected,
+    expected = torch.autograd.grad(context, tensors, torch.as_tensor(grad_out))
+    for got, want in zip(reference.attention_gradient(*arrays, grad_out, keep), expected,
                          strict=True):
         close(got, want.numpy())
 
 
 def test_a_query_without_keys_has_a_gradient_of_zero():
     q, k, v = sizes.qkv()
-    cotangent = np.random.default_rng(1).standard_normal((2, 3, 5, 8))
-    d_q, d_k, d_v = reference.attention_gradient(q, k, v, cotangent, EMPTY)
+    grad_out = np.random.default_rng(1).standard_normal((2, 3, 5, 8))
+    d_q, d_k, d_v = reference.attention_gradient(q, k, v, grad_out, EMPTY)
     assert not d_q[:, :, 2].any()
     assert all(np.isfinite(x).all() for x in (d_q, d_k, d_v))
-    cotangent[:, :, 2] = 1e6  # what that query's context is blamed for reaches nobody
-    for again, before in zip(reference.attention_gradient(q, k, v, cotangent, EMPTY),
+    grad_out[:, :, 2] = 1e6  # what that query's context is blamed for reaches nobody
+    for again, before in zip(reference.attention_gradient(q, k, v, grad_out, EMPTY),
                              (d_q, d_k, d_v), strict=True):
         np.testing.assert_array_equal(again, before)
 
@@ -320,20 +320,20 @@ def test_a_query_without_keys_has_a_gradient_of_zero():
 def test_multi_head_gradient_equals_central_differences(keep):
     x, memory = sizes.sides()
     W = sizes.weights()
-    cotangent = np.random.default_rng(1).standard_normal((2, 5, 13))
-    grads = reference.multi_head_attention_gradient(x, memory, W, 3, cotangent, keep)
+    grad_out = np.random.default_rng(1).standard_normal((2, 5, 13))
+    grads = reference.multi_head_attention_gradient(x, memory, W, 3, grad_out, keep)
     everything = {"x": x, "memory": memory, **W}
     assert grads.keys() == everything.keys()
     for name, array in everything.items():
         numeric = central_differences(
-            lambda: (reference.multi_head_attention(x, memory, W, 3, keep)[0] * cotangent).sum(),
+            lambda: (reference.multi_head_attention(x, memory, W, 3, keep)[0] * grad_out).sum(),
             array)
         close(grads[name], numeric, 2e-8)
 
 
 def test_bias_of_the_keys_has_a_gradient_of_zero_and_no_other_has():
     x, memory = sizes.sides()
-    cotangent = np.random.default_rng(1).standard_normal((2, 5, 13))
-    grads = reference.multi_head_attention_gradient(x, memory, sizes.weights(), 3, cotangent)
+    grad_out = np.random.default_rng(1).standard_normal((2, 5, 13))
+    grads = reference.multi_head_attention_gradient(x, memory, sizes.weights(), 3, grad_out)
     close(grads["b_k"], 0.0)  # it shifts all scores of a query alike
     assert all(np.abs(g).max() > 0.01 for name, g in grads.items() if name != "b_k")

@@ -52,7 +52,8 @@ def test_ready_installs_nothing_on_a_reader_s_own_machine(monkeypatch, capsys):
     monkeypatch.setattr(subprocess, "run", pytest.fail)
     setup.ready(floors={"numpy": "2.1.3", "keras": "3.13.2"})
     assert capsys.readouterr().out == (
-        "not installed: keras; pages that use it will stop there. To install: pip install keras\n")
+        "not installed: keras; pages that use it raise an ImportError. To install: pip install "
+        "keras\n")
 
 
 def test_ready_installs_on_colab_only_what_is_missing_and_keeps_the_rest(monkeypatch, capsys):

@@ -1,10 +1,10 @@
 """The shared module of *One Equation, Many Programs*, in rooms; importing it imports nothing.
 
-To read, and taught in the chapters: ``masks``, ``attention`` (heads, numpy, torch, einsum, …),
-``models`` (transformers and their training), ``parallel`` (several processes).
-To prove, measure and draw: ``reference`` (the equation, slow and trusted), ``sizes`` (small random
-data), ``checks`` (arguments, and what equal means), ``parity`` (many programs, one equation),
-``measure`` (costs, clocks), ``plots``.
-To diagnose: ``doctor`` (which mistake a program holds), ``exercises`` (what judges the answers).
-``setup`` and ``frameworks`` find and start what all of these need.
+The chapters teach ``masks``, ``attention`` (heads, numpy, torch, einsum, …), ``models``
+(transformers and their training) and ``parallel`` (several processes).
+To test, measure and draw, there are ``reference`` (the equation, slow and plain), ``sizes`` (small
+random data), ``checks`` (of arguments, and what "equal" means), ``parity`` (many programs, one
+equation), ``measure`` (costs and times) and ``plots``.
+``doctor`` finds the mistake in a program, and ``exercises`` checks the answers to exercises.
+``setup`` and ``frameworks`` find and import what all of these need.
 """

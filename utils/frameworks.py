@@ -1,4 +1,4 @@
-"""TensorFlow without the lines it writes to the terminal, ONNX, and what a program is made of."""
+"""Import TensorFlow and ONNX, and guess which framework a program uses."""
 
 import contextlib
 import os
@@ -11,10 +11,11 @@ NAMES = ("torch", "tensorflow", "numpy")
 
 
 def tensorflow():
-    """Import TensorFlow and return it, with file descriptor 2 closed to its start-up messages.
+    """Import TensorFlow without its start-up messages on the terminal, and return it.
 
-    ``TF_CPP_MIN_LOG_LEVEL`` does not silence them all: some are written before it is read. Raises
-    ImportError, with the command that installs it, when TensorFlow is missing.
+    File descriptor 2 leads to the null device meanwhile, because some messages are written before
+    ``TF_CPP_MIN_LOG_LEVEL`` is read. Raises ImportError, with the command that installs it, when
+    TensorFlow is missing.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
@@ -32,9 +33,9 @@ def tensorflow():
 
 @contextlib.contextmanager
 def keras_dtype(dtype):
-    """Have Keras make layers in this dtype, such as "float64", as long as the block lasts.
+    """Make Keras use this dtype, such as "float64", for layers that are made inside the block.
 
-    ``set_floatx`` alone is heard only by whoever makes the first layer of a process.
+    ``set_floatx`` alone has no effect once a first layer has been made in the process.
     """
     config = tensorflow().keras.config
     floatx, policy = config.floatx(), config.dtype_policy()
@@ -50,8 +51,8 @@ def keras_dtype(dtype):
 def onnx():
     """Import ONNX with its reference evaluator and return it; on Colab, install it first.
 
-    A single page needs it, so it is not among the packages that every setup cell asks for. Raises
-    ImportError, with the command that installs it, when it is missing elsewhere.
+    Only one page needs ONNX, so the setup cell does not check for it. Raises ImportError, with the
+    command that installs it, when it is missing elsewhere.
     """
     package = "onnx==1.23.2"
     if find_spec("onnx") is None and setup.on_colab():
@@ -66,7 +67,7 @@ def onnx():
 def guesses(program):
     """Return the frameworks that a program may be written in, the likeliest first.
 
-    TensorFlow is among them only where the program, or the file that it stands in, mentions it.
+    NumPy and PyTorch are always included; TensorFlow is only if the program or its file names it.
     """
     used, around = _mentions(getattr(program, "program", program))
     order = [name for name in NAMES if name in used]
@@ -75,7 +76,7 @@ def guesses(program):
 
 
 def _mentions(program):
-    """Return the frameworks that a program's code names, and those its module has imported."""
+    """Return the frameworks that a program's code names, and those that its module imports."""
     function = program if hasattr(program, "__code__") else getattr(
         program, "forward", getattr(program, "call", type(program).__call__))
     code = getattr(function, "__code__", None)

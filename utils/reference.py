@@ -1,9 +1,9 @@
-"""The one equation, in float64 NumPy: slow, plain, and what every other program is compared with.
+"""The one equation, in float64 NumPy: the reference implementation for all other programs.
 
     context = softmax(scale * q kᵀ + mask) v
 
-Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, equation 1 and section 3.2.2. A query
-that may attend to nothing gets zeros (and a zero gradient); that is this course's contract.
+Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, equation 1 and section 3.2.2. In a
+fully masked row, the context and the gradients are zero; this is a convention of this course.
 """
 
 import numpy as np
@@ -12,12 +12,12 @@ from utils import checks
 
 
 def float64(x):
-    """Return any framework's array as float64 NumPy, its gradient cut off."""
+    """Return any framework's array as a float64 NumPy array, detached from its graph."""
     return checks.to_numpy(x).astype(np.float64)
 
 
 def softmax(scores, axis=-1):
-    """Return exp(scores) divided by its sum along ``axis``; a slice of only -inf gives zeros."""
+    """Return exp(scores) divided by its sum along ``axis``; if all scores are -inf, zeros."""
     scores = float64(scores)
     largest = scores.max(axis=axis, keepdims=True)
     exps = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
@@ -26,10 +26,10 @@ def softmax(scores, axis=-1):
 
 
 def repeat_heads(x, n_heads):
-    """Give each head of q its k or v head, (…, h_kv, j, d) -> (…, h, j, d).
+    """Repeat the heads of k or v to match those of q, (…, h_kv, j, d) -> (…, h, j, d).
 
-    Query head ``h`` reads k/v head ``h // (n_heads / h_kv)``: each is *repeated*, not tiled.
-    Raises ValueError when n_heads is not a multiple of h_kv.
+    Head ``h`` of q uses head ``h // (n_heads / h_kv)`` of k and v: each head is *repeated*, as by
+    ``np.repeat``, not tiled. Raises ValueError when n_heads is not a multiple of h_kv.
     """
     x = checks.to_numpy(x)
     kv_heads = x.shape[-3]
@@ -41,9 +41,10 @@ def repeat_heads(x, n_heads):
 def attention_scores(q, k, keep=None, bias=None, scale=None, softcap=None):
     """Return the scores before softmax, (…, i, d), (…, j, d) -> (…, i, j), float64.
 
-    In this order: ``scale`` (default 1 / sqrt(d)) times q kᵀ; ``softcap * tanh(scores / softcap)``;
-    plus ``bias``; -inf where ``keep`` is False (True = may attend). Raises TypeError or ValueError
-    for a keep that is not bool or does not fit.
+    The steps, in this order: multiply q kᵀ by ``scale`` (default 1 / sqrt(d)); take
+    ``softcap * tanh(scores / softcap)``; add ``bias``; set the score to -inf where ``keep`` is
+    False (True = may attend). Raises TypeError when keep is not bool, ValueError when its shape
+    does not fit.
     """
     q, k = float64(q), float64(k)
     keep = checks.keep(keep, q, k)
@@ -64,7 +65,8 @@ def attention(q, k, v, keep=None, bias=None, scale=None, softcap=None):
     """Return (context, weights): (…, i, d), (…, j, d), (…, j, d_v) -> (…, i, d_v), (…, i, j).
 
     ``keep`` (bool, True = may attend) and ``bias`` (added to the scores) broadcast to (…, i, j). k
-    and v may have fewer heads than q (axis -3), if they divide. Float64, whatever comes in.
+    and v may have fewer heads (axis -3) than q, if that number divides the heads of q. Results are
+    float64 for inputs of any dtype.
     """
     weights = softmax(attention_scores(q, k, keep, bias, scale, softcap))
     v = float64(v)
@@ -74,7 +76,7 @@ def attention(q, k, v, keep=None, bias=None, scale=None, softcap=None):
 
 
 def attention_loops(q, k, v, keep=None):
-    """Return the context of one head number by number, (i, d), (j, d), (j, d_v) -> (i, d_v)."""
+    """Return the context of one head, element by element, (i, d), (j, d), (j, d_v) -> (i, d_v)."""
     n_q, d, n_k, d_v = *q.shape, *v.shape
     context = np.zeros((n_q, d_v))
     for i in range(n_q):
@@ -87,13 +89,13 @@ def attention_loops(q, k, v, keep=None):
 
 
 def split_heads(x, n_heads):
-    """Cut the features into heads: (b, i, h * d) -> (b, h, i, d)."""
+    """Split the dimensions into heads: (b, i, h * d) -> (b, h, i, d)."""
     checks.divisible(x.shape[-1], n_heads)
     return np.stack(np.split(float64(x), n_heads, axis=-1), axis=-3)
 
 
 def merge_heads(x):
-    """Put the heads side by side again: (b, h, i, d) -> (b, i, h * d)."""
+    """Concatenate the heads: (b, h, i, d) -> (b, i, h * d)."""
     return np.concatenate(list(np.moveaxis(float64(x), -3, 0)), axis=-1)
 
 
@@ -101,7 +103,7 @@ def multi_head_attention(x, memory, weights, n_heads, keep=None):
     """Return (out, weights): (b, i, d_in), (b, j, d_in) -> (b, i, d_out), (b, h, i, j).
 
     ``weights`` is a dict like the one from ``sizes.weights``; ``keep`` is bool, True = may attend,
-    and broadcasts to (b, h, i, j). Float64, whatever comes in.
+    and broadcasts to (b, h, i, j). Results are float64 for inputs of any dtype.
     """
     q, k, v = project(x, memory, weights, n_heads)
     context, attention_weights = attention(q, k, v, keep)
@@ -116,32 +118,34 @@ def project(x, memory, weights, n_heads):
                  for side, name in ((x, "q"), (memory, "k"), (memory, "v")))
 
 
-def attention_gradient(q, k, v, cotangent, keep=None):
-    """Return d(sum(context * cotangent)) with respect to q, k and v, each shaped like its input.
+def attention_gradient(q, k, v, grad_out, keep=None):
+    """Return the gradients of q, k and v for the upstream gradient ``grad_out`` (…, i, d_v).
 
-    With P the weights, G the cotangent and dP = G vᵀ, the scores receive
+    They are the gradients of sum(context * grad_out), each shaped like its input. With P the
+    attention weights, G = grad_out and dP = G vᵀ, the gradient of the scores is
     dS = P * (dP - sum_j P dP); then dq = dS k / sqrt(d), dk = dSᵀ q / sqrt(d), dv = Pᵀ G.
     """
-    q, k, v, cotangent = map(float64, (q, k, v, cotangent))
+    q, k, v, grad_out = map(float64, (q, k, v, grad_out))
     _, p = attention(q, k, v, keep)
-    d_p = np.einsum("...ic,...jc->...ij", cotangent, v)
+    d_p = np.einsum("...ic,...jc->...ij", grad_out, v)
     d_s = p * (d_p - (p * d_p).sum(axis=-1, keepdims=True)) / np.sqrt(q.shape[-1])
     return (np.einsum("...ij,...jd->...id", d_s, k), np.einsum("...ij,...id->...jd", d_s, q),
-            np.einsum("...ij,...ic->...jc", p, cotangent))
+            np.einsum("...ij,...ic->...jc", p, grad_out))
 
 
-def multi_head_attention_gradient(x, memory, weights, n_heads, cotangent, keep=None):
-    """Return d(sum(out * cotangent)), a dict: ``x``, ``memory`` and every key of ``weights``.
+def multi_head_attention_gradient(x, memory, weights, n_heads, grad_out, keep=None):
+    """Return the gradients for the upstream gradient ``grad_out`` (b, i, d_out), a dict.
 
-    For self-attention (memory is x) the gradient of x is the sum of the two.
+    They are the gradients of sum(out * grad_out). The keys are ``x``, ``memory`` and those of
+    ``weights``. In self-attention (memory is x), the gradient of x is the sum of the first two.
     """
-    x, memory, cotangent = map(float64, (x, memory, cotangent))
+    x, memory, grad_out = map(float64, (x, memory, grad_out))
     weights = {name: float64(w) for name, w in weights.items()}
     q, k, v = project(x, memory, weights, n_heads)
     context = merge_heads(attention(q, k, v, keep)[0])
-    grads = {"x": 0.0, "memory": 0.0, "b_o": cotangent.sum(axis=(0, 1)),
-             "W_o": np.einsum("bie,bif->ef", context, cotangent)}
-    d_context = split_heads(cotangent @ weights["W_o"].T, n_heads)
+    grads = {"x": 0.0, "memory": 0.0, "b_o": grad_out.sum(axis=(0, 1)),
+             "W_o": np.einsum("bie,bif->ef", context, grad_out)}
+    d_context = split_heads(grad_out @ weights["W_o"].T, n_heads)
     d_heads = attention_gradient(q, k, v, d_context, keep)
     for name, side, d_head in zip("qkv", ("x", "memory", "memory"), d_heads, strict=True):
         d_side = merge_heads(d_head)

@@ -9,18 +9,18 @@ from pathlib import Path
 
 COURSE = Path(__file__).resolve().parents[1]  # the folder that holds utils, chapters and data
 
-# The oldest versions that are supported: those of Colab, which `make test-colab` runs (all but
-# torch, whose older builds for the CPU cannot be had everywhere).
+# The oldest supported versions: those of Colab, which `make test-colab` runs. For torch it is a
+# newer one, because older builds for the CPU are not available everywhere.
 FLOORS = {"numpy": "2.1.3", "torch": "2.11.0", "matplotlib": "3.10.0", "tqdm": "4.67.1",
           "einops": "0.8.1", "tensorflow": "2.20.0", "keras": "3.13.2", "safetensors": "0.6.2",
           "tokenizers": "0.22.1", "huggingface-hub": "0.36.0",
           "tabulate": "0.9.0"}
-# One thing under two names: requirements.txt asks for the smaller build where there is one.
+# TensorFlow has two distribution names; requirements.txt asks for the smaller build if it exists.
 ALIASES = {"tensorflow": ("tensorflow", "tensorflow-cpu")}
 
 
 def installed(name):
-    """Return (distribution, version) of an installed package, or None; imports nothing."""
+    """Return (distribution, version) of an installed package, or None, without importing it."""
     for distribution in ALIASES.get(name, (name,)):
         try:
             return distribution, metadata.version(distribution)
@@ -30,7 +30,7 @@ def installed(name):
 
 
 def numbers(version):
-    """Return a version as integers that compare, "2.13.0+cpu" -> (2, 13, 0)."""
+    """Return a version as a tuple of integers to compare, "2.13.0+cpu" -> (2, 13, 0)."""
     return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
 
 
@@ -40,11 +40,11 @@ def on_colab():
 
 
 def install(missing, present):
-    """Add packages with pip and leave ``present``, (distribution, version) pairs, alone.
+    """Install packages with pip without changing ``present``, (distribution, version) pairs.
 
-    Raises RuntimeError with pip's own words when that cannot be done.
+    Raises RuntimeError with pip's error message when pip fails.
     """
-    # What is there is asked for as it is, so that pip would rather fail than change it.
+    # Pinning the present versions makes pip fail rather than change them.
     kept = [f"{distribution}=={version}" for distribution, version in present]
     pip = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *missing, *kept],
                          capture_output=True, text=True, check=False)
@@ -81,8 +81,8 @@ def ready(home=COURSE, floors=None):
     if missing and on_colab():
         install(missing, present.values())
     elif missing:
-        print(f"not installed: {', '.join(missing)}; pages that use it will stop there. "
-              f"To install: pip install {' '.join(missing)}")
+        print(f"not installed: {', '.join(missing)}; pages that use it raise an ImportError. To "
+              f"install: pip install {' '.join(missing)}")
     for name, (distribution, version) in present.items():
         if numbers(version) < numbers(floors[name]):
             print(f"{name} {version} is older than {floors[name]}, the oldest supported: "

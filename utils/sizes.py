@@ -1,9 +1,9 @@
 """Teaching sizes, pairwise different, and seeded random data at those sizes.
 
-Equal sizes hide bugs: with ``n_q == n_k`` a transposed mask fits, with ``d_in == d_model`` a
-transposed weight does, with ones as data nearly everything does. So no two sizes here are equal,
-all data is random, and one example of every batch is padded. Everything is a NumPy array in
-float64; ``torch.as_tensor`` and TensorFlow take it as it is.
+Equal sizes hide bugs: if ``n_q == n_k``, a transposed mask fits; if ``d_in == d_model``, so does a
+transposed weight; and if all data is ones, most mistakes change nothing. So no two sizes here are
+equal, all data is random, and one example of every batch is padded. All arrays are float64 NumPy
+arrays; ``torch.as_tensor`` and TensorFlow accept them unchanged.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ BATCH = 2      # b: examples
 N_Q = 5        # i: queries
 N_K = 7        # j: keys
 HEADS = 3      # h
-D_HEAD = 4     # d: features of q and k in one head
-D_V = 8        # features of v in one head, where a program lets it differ
+D_HEAD = 4     # d: dimensions of q and k in one head
+D_V = 8        # dimensions of v in one head, where a program lets it differ
 D_MODEL = 12   # e = h * d
 D_IN = 11      # width of x and memory, where a program lets it differ from d_model
 D_OUT = 13     # width of out, likewise
@@ -31,14 +31,14 @@ def qkv(seed=0, *, batch=BATCH, heads=HEADS, kv_heads=None, n_q=N_Q, n_k=N_K,
 
 
 def sides(seed=0, *, batch=BATCH, n_q=N_Q, n_k=N_K, d_in=D_IN):
-    """Return random x (b, i, d_in), the queries' side, and memory (b, j, d_in), the keys' side."""
+    """Return random x (b, i, d_in) for the queries and memory (b, j, d_in) for keys and values."""
     rng = np.random.default_rng(seed)
     return (rng.standard_normal((batch, n_q, d_in)),
             rng.standard_normal((batch, n_k, d_in)))
 
 
 def lengths(seed=0, *, batch=BATCH, n_k=N_K):
-    """Return a length for each example, (b,), integers: one is n_k, all others in 1 .. n_k - 1."""
+    """Return the length of each example, (b,), integers: one is n_k, the others 1 .. n_k - 1."""
     rng = np.random.default_rng(seed)
     result = rng.integers(1, max(n_k, 2), size=batch)
     result[rng.integers(batch)] = n_k
@@ -48,9 +48,9 @@ def lengths(seed=0, *, batch=BATCH, n_k=N_K):
 def weights(seed=0, *, d_in=D_IN, d_model=D_MODEL, d_out=D_OUT, bias=True):
     """Return one weight set for multi-head attention, a dict of float64 arrays.
 
-    ``W_q W_k W_v`` are (d_in, d_model) and ``W_o`` is (d_model, d_out), to be used as ``x @ W``;
-    ``b_q b_k b_v`` are (d_model,) and ``b_o`` is (d_out,), zeros when ``bias`` is False. Normal,
-    variance 1 / fan-in.
+    ``W_q W_k W_v`` are (d_in, d_model) and ``W_o`` is (d_model, d_out), used as ``x @ W``. They
+    are normal with variance 1 / fan-in. ``b_q b_k b_v`` are (d_model,) and ``b_o`` is (d_out,),
+    normal with variance 1, or zeros when ``bias`` is False.
     """
     rng = np.random.default_rng(seed)
     result = {name: rng.standard_normal((d_in, d_model)) / np.sqrt(d_in)
@@ -58,5 +58,6 @@ def weights(seed=0, *, d_in=D_IN, d_model=D_MODEL, d_out=D_OUT, bias=True):
     result["W_o"] = rng.standard_normal((d_model, d_out)) / np.sqrt(d_model)
     for name in ("q", "k", "v", "o"):
         size = d_out if name == "o" else d_model
-        result[f"b_{name}"] = rng.standard_normal(size) * bias
+        drawn = rng.standard_normal(size)  # drawn in any case: W_… do not depend on bias
+        result[f"b_{name}"] = drawn if bias else np.zeros(size)
     return result

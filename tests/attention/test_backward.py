@@ -67,7 +67,7 @@ def test_softmax_backward_is_what_autograd_finds(keep):
     assert not got[~full.numpy()].any()  # exactly 0, empty rows included
 
 
-def test_a_constant_cotangent_gives_the_scores_nothing():
+def test_a_constant_upstream_gradient_gives_the_scores_nothing():
     weights = reference.softmax(random(2, 3, 5, 7))
     got = backward.softmax_backward(weights, np.full_like(weights, 3.0))
     assert checks.difference(got, np.zeros_like(weights)) < 1e-14
@@ -212,31 +212,31 @@ def test_dtypes_go_through(dtype):
 
 # --- errors
 
-def test_a_cotangent_of_another_shape_is_refused():
+def test_an_upstream_gradient_of_another_shape_is_refused():
     q, k, v = sizes.qkv()
     weights = reference.attention(q, k, v)[1]
-    with raises(ValueError, "the cotangent has the shape of the output, (2, 3, 5, 8); got "
-                            "(2, 3, 5, 1)"):
+    with raises(ValueError, "the upstream gradient must have the shape of the output, (2, 3, "
+                            "5, 8), got (2, 3, 5, 1)"):
         backward.attention_backward(q, k, v, weights, np.ones((2, 3, 5, 1)))
-    with raises(ValueError, "the cotangent has the shape of the output, (2, 3, 5, 7); got ()"
-                            "; for the loss out.sum() it is all ones"):
+    with raises(ValueError, "the upstream gradient must have the shape of the output, (2, 3, "
+                            "5, 7), got (); for the loss out.sum(), pass ones"):
         backward.softmax_backward(weights, 1.0)
-    with raises(ValueError, "the cotangent has the shape of the output, (2, 5, 12); got (5, 12)"):
+    with raises(ValueError, "the upstream gradient must have the shape of the output, (2, 5, "
+                            "12), got (5, 12)"):
         backward.linear_backward(np.ones((2, 5, 11)), np.ones((11, 12)), np.ones((5, 12)))
     _, kept = backward.multi_head_attention(*sizes.sides(), sizes.weights(), HEADS)
-    with raises(ValueError, "the cotangent has the shape of the output, (2, 5, 13); got "
-                            "(2, 5, 12)"):
+    with raises(ValueError, "the upstream gradient must have the shape of the output, (2, 5, "
+                            "13), got (2, 5, 12)"):
         backward.multi_head_attention_backward(kept, np.ones((2, 5, 12)))
-    backward.check_cotangent(np.ones((2, 3)), (2, 3))
-    backward.check_cotangent(torch.ones(2, 3), torch.Size([2, 3]))
+    backward.check_grad_out(np.ones((2, 3)), (2, 3))
+    backward.check_grad_out(torch.ones(2, 3), torch.Size([2, 3]))
 
 
 def test_heads_that_do_not_divide_and_masks_that_are_not_bool_are_refused():
     x, memory = sizes.sides()
-    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: "
-                            "2, 3, 4, 6"):
+    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest "
+                            "divisors: 2, 3, 4, 6"):
         backward.multi_head_attention(x, memory, sizes.weights(), 5)
-    with raises(TypeError, "got a float64 mask of only 0 and 1; in most programs it would be "
-                           "*added* to the scores and mask nothing; pass bool "
-                           "(True = may attend)"):
+    with raises(TypeError, "keep must be bool (True = may attend), got a float64 mask of 0 and "
+                           "1; most programs would *add* it to the scores, which masks nothing"):
         backward.multi_head_attention(x, memory, sizes.weights(), 3, KEEP.astype(float))

@@ -164,21 +164,22 @@ each_program = pytest.mark.parametrize("program", BOTH.values(), ids=BOTH)
 
 @each_program
 def test_heads_that_do_not_divide_the_features_are_refused(program):
-    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); "
-                            "nearest: 2, 3, 4, 6"):
+    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest "
+                            "divisors: 2, 3, 4, 6"):
         program(*tensors(sizes.sides()[1]), **layers(sizes.weights()), head=5)
 
 
 @each_program
 @pytest.mark.parametrize(("mask", "error", "message"), [
     (masks.padding([5, 3], 5), ValueError,
-     "keep (2, 1, 1, 5) does not fit scores (2, 3, 7, 7): axis j of the scores has 7, keep has 5"),
+     "keep (2, 1, 1, 5) does not broadcast to the scores (2, 3, 7, 7): axis j has size 7 in "
+     "the scores, 5 in keep"),
     (np.ones((2, N, N), bool), ValueError,
-     "keep (2, 7, 7) is ambiguous against scores (b, h, i, j) = (2, 3, 7, 7): is its first axis "
-     "the examples or the heads? pass keep[:, None] or keep[None]"),
+     "keep (2, 7, 7) is ambiguous for scores (b, h, i, j) = (2, 3, 7, 7): if its first axis is "
+     "the examples, pass keep[:, None]; if it is the heads, keep[None]"),
     (np.triu(np.ones((N, N)), k=1), TypeError,
-     "got a float64 mask of only 0 and 1; in most programs it would be *added* to the scores and "
-     "mask nothing; pass bool (True = may attend)"),
+     "keep must be bool (True = may attend), got a float64 mask of 0 and 1; most programs "
+     "would *add* it to the scores, which masks nothing"),
 ], ids=["too short", "three axes", "numbers"])
 def test_a_mask_that_does_not_fit_is_refused(program, mask, error, message):
     with raises(error, message):

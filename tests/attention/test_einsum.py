@@ -91,14 +91,14 @@ def test_gradients_equal_the_reference(dtype, residual, layer_norm, keep):
     summed = torch.as_tensor(expected(mha, x, memory, keep, residual, False)[0]).requires_grad_()
     normed = norms.layer_norm(summed, *(p.detach().double() for p in mha.layer_norm.parameters())
                               ) if layer_norm else summed
-    cotangent, = torch.autograd.grad(normed, summed, direction.double())
+    grad_out, = torch.autograd.grad(normed, summed, direction.double())
     grads = reference.multi_head_attention_gradient(
-        x, memory, house(mha), HEADS, cotangent, None if keep is None else keep[:, None])
+        x, memory, house(mha), HEADS, grad_out, None if keep is None else keep[:, None])
     got = {"x": x.grad, "memory": memory.grad}
     for layer, letter in LAYERS.items():
         got[f"W_{letter}"] = getattr(mha, layer).weight.grad.T
         got[f"b_{letter}"] = getattr(mha, layer).bias.grad
-    grads["x"] = grads["x"] + residual * reference.float64(cotangent)
+    grads["x"] = grads["x"] + residual * reference.float64(grad_out)
     assert got.keys() == grads.keys()
     for name, gradient in got.items():
         assert checks.difference(gradient, grads[name]) <= checks.TOLERANCES[
@@ -234,23 +234,25 @@ def test_parameters_bear_the_names_of_the_source():
 
 def test_bad_sizes_and_masks_are_refused():
     mha, (x, memory) = module(), sides()
-    with raises(ValueError, "array 3 should be (b, j, e), got (2, 1, 11): axis j is 1 here and 7 "
-                            "before"):
+    with raises(ValueError, "array 3 must be (b, j, e), got (2, 1, 11): axis j has size 1 "
+                            "here, and 7 in an earlier array"):
         mha(x, memory, memory[:, :1])
-    with raises(ValueError, "array 2 should be (b, j, e), got (1, 7, 11): axis b is 1 here and 2 "
-                            "before"):
+    with raises(ValueError, "array 2 must be (b, j, e), got (1, 7, 11): axis b has size 1 "
+                            "here, and 2 in an earlier array"):
         mha(x, memory[:1], memory[:1])
-    with raises(ValueError, "mask (7, 5) does not fit scores (2, 5, 7): axis j of the scores has "
-                            "7, mask has 5; is it transposed? queries come first, then keys"):
+    with raises(ValueError, "mask (7, 5) does not broadcast to the scores (2, 5, 7): axis j "
+                            "has size 7 in the scores, 5 in mask; is it transposed? The axis of "
+                            "queries comes before that of keys"):
         mha(x, memory, memory, drop(KEEP[0].T))
-    with raises(ValueError, "mask (2, 7) does not fit scores (2, 5, 7): axis i of the scores has "
-                            "5, mask has 2; a mask over the keys of each example is mask[:, None]"):
+    with raises(ValueError, "mask (2, 7) does not broadcast to the scores (2, 5, 7): axis i "
+                            "has size 5 in the scores, 2 in mask; if it masks the keys of each "
+                            "example, pass mask[:, None]"):
         mha(x, memory, memory, drop(KEEP[:, 0]))
     with raises(ValueError, "mask (3, 2, 5, 7) has more axes than the scores (2, 5, 7)"):
         mha(x, memory, memory, drop(np.stack([KEEP] * 3)))
-    with raises(TypeError, "got an int64 mask of only 0 and 1; in most programs it would be "
-                           "*added* to the scores and mask nothing; pass bool (True = drop)"):
+    with raises(TypeError, "mask must be bool (True = drop), got an int64 mask of 0 and 1; "
+                           "most programs would *add* it to the scores, which masks nothing"):
         mha(x, memory, memory, drop(KEEP).long())
-    with raises(TypeError, "got a float32 mask of 0 and -inf, which is made to be added; pass bool "
-                           "(True = drop), ~utils.masks.from_additive(mask)"):
+    with raises(TypeError, "mask must be bool (True = drop), got a float32 mask of 0 and -inf, "
+                           "which is an additive mask; pass ~utils.masks.from_additive(mask)"):
         mha(x, memory, memory, masks.to_additive(KEEP))

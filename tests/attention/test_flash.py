@@ -31,7 +31,7 @@ def tensors(arrays, dtype=torch.float64):
     return [torch.as_tensor(x, dtype=dtype).requires_grad_() for x in arrays]
 
 
-def cotangent(*shape):
+def grad_out(*shape):
     return torch.as_tensor(np.random.default_rng(1).standard_normal(shape))
 
 
@@ -90,9 +90,9 @@ def test_scores_of_thousands_do_not_overflow():
 
 def test_partial_refuses_a_mask_that_does_not_fit():
     q, k, v = tensors(sizes.qkv())
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="does not broadcast to the scores"):
         partial(q, k, v, np.ones((5, 6), dtype=bool))
-    with pytest.raises(TypeError, match="pass bool"):
+    with pytest.raises(TypeError, match="keep must be bool"):
         partial(q, k, v, np.ones((5, 7)))
 
 
@@ -139,7 +139,7 @@ def test_merge_leaves_its_arguments_alone():
 
 def test_gradients_pass_through_merge_and_meet_no_nan():
     q, k, v = inputs = tensors(sizes.qkv())
-    direction = cotangent(2, 3, 5, 8)
+    direction = grad_out(2, 3, 5, 8)
     with torch.autograd.set_detect_anomaly(True, check_nan=True):
         state = merge(empty_state(2, 3, 5), empty_state(2, 3, 5))
         for j in range(7):
@@ -223,7 +223,7 @@ def test_tiles_end_in_the_state_of_all_keys(tile):
 @each_tile
 def test_context_and_gradients_equal_the_reference(keep, tile):
     inputs = tensors(sizes.qkv())
-    direction = cotangent(2, 3, 5, 8)
+    direction = grad_out(2, 3, 5, 8)
     context = tiled_attention(*inputs, keep, tile=tile)
     assert checks.difference(context, reference.attention(*inputs, keep)[0]) < 1e-12
     gradients = torch.autograd.grad(context, inputs, direction)
@@ -238,9 +238,9 @@ def test_context_and_gradients_equal_the_reference(keep, tile):
 @each_tile
 def test_causal_equals_the_program_that_stores_the_weights(keep, tile):
     inputs = tensors(sizes.qkv(n_q=N, n_k=N))
-    direction = cotangent(2, 3, N, 8)
+    direction = grad_out(2, 3, N, 8)
     context = tiled_attention(*inputs, keep, causal=True, tile=tile)
-    expected, _ = attention(*inputs, with_causal(keep, True, *inputs[:2]))
+    expected, _ = attention(*inputs, masks.causal(N) if keep is None else masks.causal(N) & keep)
     assert checks.difference(context, expected) < 1e-12
     both = [torch.autograd.grad(out, inputs, direction) for out in (context, expected)]
     for got, want in zip(*both, strict=True):
@@ -250,7 +250,7 @@ def test_causal_equals_the_program_that_stores_the_weights(keep, tile):
 def test_a_hundred_words_in_tiles_of_16_to_1e_10():
     inputs = tensors(sizes.qkv(n_q=103, n_k=103))
     keep = masks.padding([103, 50], 103)
-    direction = cotangent(2, 3, 103, 8)
+    direction = grad_out(2, 3, 103, 8)
     context = tiled_attention(*inputs, keep, causal=True, tile=16)
     full = keep & masks.causal(103)
     assert checks.difference(context, reference.attention(*inputs, full)[0]) < 1e-10
@@ -316,18 +316,18 @@ def test_nothing_is_kept_but_the_sides_the_output_and_lse():
 
 def test_bad_input_is_refused():
     q, k, v = tensors(sizes.qkv())
-    with raises(ValueError, "tile=0: a tile has at least one row and one column"):
+    with raises(ValueError, "tile must be at least 1, got 0"):
         tiled_attention(q, k, v, tile=0)
-    with raises(ValueError, "causal=True needs n_q == n_k, got n_q=5 and n_k=7: say which corner "
-                            "is meant with keep=masks.causal(n_q, n_k, align=...)"):
+    with raises(ValueError, "causal=True requires n_q == n_k, got n_q=5 and n_k=7: choose an "
+                            "alignment with keep=masks.causal(n_q, n_k, align=...)"):
         tiled_attention(q, k, v, causal=True)
-    with raises(ValueError, "array 3 should be (b, h, j, e), got (2, 3, 6, 8): axis j is 6 here "
-                            "and 7 before"):
+    with raises(ValueError, "array 3 must be (b, h, j, e), got (2, 3, 6, 8): axis j has size 6 "
+                            "here, and 7 in an earlier array"):
         tiled_attention(q, k, v[:, :, :6])
-    with raises(ValueError, "array 2 should be (b, h, j, d), got (2, 1, 7, 4): axis h is 1 here "
-                            "and 3 before"):
+    with raises(ValueError, "array 2 must be (b, h, j, d), got (2, 1, 7, 4): axis h has size 1 "
+                            "here, and 3 in an earlier array"):
         tiled_attention(q, k[:, :1], v)
-    with pytest.raises(TypeError, match="pass bool"):
+    with pytest.raises(TypeError, match="keep must be bool"):
         tiled_attention(q, k, v, np.ones((5, 7)))
 
 

@@ -86,7 +86,7 @@ def test_causal_is_the_mask_written_out(kv_heads):
 
 @pytest.mark.parametrize("n_q", [1, 5])
 def test_causal_with_other_keys_than_queries_asks_for_the_corner(n_q):
-    with pytest.raises(ValueError, match=rf"causal=True needs n_q == n_k, got n_q={n_q} and n_k=7"):
+    with pytest.raises(ValueError, match=rf"^causal=True requires n_q == n_k, got n_q={n_q} and"):
         grouped_attention(*tensors(n_q=n_q), causal=True)
 
 
@@ -116,8 +116,8 @@ def test_a_prompt_copies_neither_keys_nor_values():
 
 
 @pytest.mark.parametrize(("kv_heads", "words"), [
-    (4, "6 heads of q cannot share 4 heads of k and v equally: n_kv_heads may be 1, 2, 3, 6"),
-    (12, "6 heads of q cannot share 12 heads")])
+    (4, "n_kv_heads must divide n_heads=6, got n_kv_heads=4; possible: 1, 2, 3, 6"),
+    (12, "n_kv_heads must divide n_heads=6, got n_kv_heads=12")])
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_heads_that_cannot_share_equally_are_refused(program, kv_heads, words):
     with pytest.raises(ValueError, match=words):
@@ -129,7 +129,7 @@ def test_heads_that_cannot_share_equally_are_refused(program, kv_heads, words):
     lambda q, k, v: (q, k[:, :, :6], v), lambda q, k, v: (q[:1], k, v)])
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_shapes_that_do_not_fit_are_told(program, wrong):
-    with pytest.raises(ValueError, match=r"h_kv, j, d\) and v \(b, h_kv, j, d_v\) are asked"):
+    with pytest.raises(ValueError, match=r"h_kv, j, d\) and \(b, h_kv, j, d_v\), got"):
         program(*wrong(*tensors()))
 
 
@@ -227,17 +227,17 @@ def test_a_preallocated_cache_gives_what_the_plain_one_gives(text):
 
 
 def test_a_cache_of_another_window_is_refused():
-    with pytest.raises(ValueError, match=r"the attention has window=3, its cache window=None"):
+    with pytest.raises(ValueError, match=r"the layer has window=3, but its cache has window=None"):
         GroupedAttention(12, 6, 2, window=3)(random(1, 4, 12), cache=Cache())
 
 
 def test_positions_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"do not fit 2 texts of 4 new words"):
+    with pytest.raises(ValueError, match=r"for 2 sequences of 4 new tokens"):
         GroupedAttention(12, 6, 2)(random(2, 4, 12), torch.arange(3))
 
 
 def test_a_number_of_shared_heads_that_does_not_divide_is_refused():
-    with pytest.raises(ValueError, match="6 heads of q cannot share 4 heads of k and v equally"):
+    with pytest.raises(ValueError, match="n_kv_heads must divide n_heads=6, got n_kv_heads=4"):
         GroupedAttention(12, 6, 4)
 
 

@@ -50,8 +50,8 @@ def test_split_takes_slices_and_transposed_tensors():
 
 
 def test_split_refuses_what_does_not_divide():
-    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: "
-                            "2, 3, 4, 6"):
+    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest "
+                            "divisors: 2, 3, 4, 6"):
         split_heads(torch.zeros(2, 5, 12), 5)
 
 

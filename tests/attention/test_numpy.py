@@ -76,8 +76,8 @@ def test_one_head_needs_no_axes():
 
 
 def test_a_mask_that_is_not_bool_is_refused():
-    with raises(TypeError, "got an int64 mask of only 0 and 1; in most programs it would be "
-                           "*added* to the scores and mask nothing; pass bool (True = may attend)"):
+    with raises(TypeError, "keep must be bool (True = may attend), got an int64 mask of 0 and "
+                           "1; most programs would *add* it to the scores, which masks nothing"):
         numpy_attention.attention(*sizes.qkv(), KEEP.astype(np.int64))
 
 

@@ -69,10 +69,10 @@ def test_the_loop_equals_the_reference(keep):
 def test_the_gradient_of_the_loop_equals_the_reference_gradient(keep):
     q, k, v = features()
     tensors = [torch.tensor(side, requires_grad=True) for side in (q, k, v)]
-    cotangent = np.random.default_rng(3).standard_normal(q.shape)
+    grad_out = np.random.default_rng(3).standard_normal(q.shape)
     context, _ = attention_per_head(*tensors, HEADS, keep)
-    (context * torch.tensor(cotangent)).sum().backward()
-    heads = (reference.split_heads(side, HEADS) for side in (q, k, v, cotangent))
+    (context * torch.tensor(grad_out)).sum().backward()
+    heads = (reference.split_heads(side, HEADS) for side in (q, k, v, grad_out))
     expected = reference.attention_gradient(*heads, keep)
     for tensor, gradient in zip(tensors, expected, strict=True):
         close(tensor.grad, reference.merge_heads(gradient))
@@ -171,7 +171,7 @@ def test_the_arguments_are_left_as_they_were():
     assert all(np.array_equal(a, b) for a, b in zip(after, before, strict=True))
 
 
-INDIVISIBLE = "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: 2, 3, 4, 6"
+INDIVISIBLE = "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest divisors: 2, 3, 4, 6"
 
 
 def test_heads_that_do_not_divide_the_features_are_refused():
@@ -191,21 +191,20 @@ def test_a_query_with_one_feature_too_many_is_refused():
 def test_features_of_another_width_are_refused(name):
     q, k, v = map(torch.tensor, features())
     sides = {"k": k, "v": v} | {name: torch.cat([k, k], dim=-1)}
-    message = ("q, k and v are cut at the same places: "
-               f"q has 12 features and {name} has 24")
-    with pytest.raises(ValueError, match=f"^{message}$"):
+    message = f"q, k and v must have the same d_model (last axis): q has 12, {name} has 24"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         attention_per_head(q, **sides, n_heads=HEADS)
 
 
 BAD_MASKS = {
     "keys": (np.ones((5, 6), bool), ValueError,
-             "keep (5, 6) does not fit scores (2, 3, 5, 7): axis j of the scores has 7, "
-             "keep has 6"),
+             "keep (5, 6) does not broadcast to the scores (2, 3, 5, 7): axis j has size 7 in the "
+             "scores, 6 in keep"),
     "heads": (np.ones((2, 2, 5, 7), bool), ValueError,
-              "keep (2, 2, 5, 7) does not fit scores (2, 3, 5, 7): axis h of the scores has 3, "
-              "keep has 2"),
+              "keep (2, 2, 5, 7) does not broadcast to the scores (2, 3, 5, 7): axis h has size 3 "
+              "in the scores, 2 in keep"),
     "three axes": (np.ones((2, 5, 7), bool), ValueError, "is ambiguous"),
-    "float": (np.ones((5, 7)), TypeError, "a float64 mask of only 0 and 1"),
+    "float": (np.ones((5, 7)), TypeError, "a float64 mask of 0 and 1"),
 }
 
 

@@ -90,7 +90,7 @@ def test_angles_stand_on_the_device_of_the_positions():
 
 @pytest.mark.parametrize("function", [rotary, sinusoidal])
 def test_an_odd_number_of_features_has_no_pairs(function):
-    with raises(ValueError, "7 features do not go into pairs: d must be even"):
+    with raises(ValueError, "d must be even, because dimensions are rotated in pairs, got d=7"):
         function(torch.arange(3), 7)
 
 
@@ -149,15 +149,17 @@ def test_rotate_keeps_dtype_lengths_and_argument_and_lets_gradients_through():
 
 
 @pytest.mark.parametrize(("shape", "sin_shape", "words"), [
-    ((5, 4), (5, 3), "cos is (5, 4), sin is (5, 3): they belong together"),
-    ((5, 5), (5, 5), "cos has the angles of 5 pairs, x has 8 features: rotary(positions, d) takes "
-                     "the features of one head"),
-    ((3, 5, 4), (3, 5, 4), "cos (3, 5, 4) is ambiguous against x (2, 3, 5, 8): is its first axis "
-                           "the examples or the heads? pass cos[:, None] or cos[None], and sin so"),
-    ((7, 4), (7, 4), "cos (7, 4) does not fit x (2, 3, 5, 8): there must be an angle for each "
-                     "place of x, or one for all"),
-    ((2, 2, 3, 5, 4), (2, 2, 3, 5, 4), "cos (2, 2, 3, 5, 4) does not fit x (2, 3, 5, 8): there "
-                                       "must be an angle for each place of x, or one for all")])
+    ((5, 4), (5, 3), "cos and sin must have one shape, got (5, 4) and (5, 3)"),
+    ((5, 5), (5, 5), "cos has 5 angles, but x has 8 dimensions, that is 4 pairs: call "
+                     "rotary(positions, d) with d = d_head"),
+    ((3, 5, 4), (3, 5, 4), "cos (3, 5, 4) is ambiguous for x (2, 3, 5, 8): if its first axis "
+                           "is the examples, pass cos[:, None]; if it is the heads, cos[None]; "
+                           "likewise sin"),
+    ((7, 4), (7, 4), "cos (7, 4) does not broadcast to x (2, 3, 5, 8): all axes of cos but the "
+                     "last must be those of x, or 1"),
+    ((2, 2, 3, 5, 4), (2, 2, 3, 5, 4), "cos (2, 2, 3, 5, 4) does not broadcast to x (2, 3, 5, "
+                                       "8): all axes of cos but the last must be those of x, or "
+                                       "1")])
 def test_angles_that_do_not_fit_are_refused(shape, sin_shape, words):
     for function in (rotate, check_angles):
         with raises(ValueError, words):
@@ -172,7 +174,7 @@ def test_angles_that_broadcast_are_taken(shape):
 
 
 def test_fewer_words_than_angles_are_refused_not_copied():
-    with pytest.raises(ValueError, match=r"^cos \(5, 4\) does not fit x \(2, 3, 1, 8\)"):
+    with pytest.raises(ValueError, match=r"^cos \(5, 4\) does not broadcast to x \(2, 3, 1, 8\)"):
         rotate(Q[:, :, :1], *rotary(I_POS, 8))
 
 
@@ -205,7 +207,7 @@ def test_shaw_s_table_learns_in_the_rows_that_occur():
 
 
 def test_a_table_has_an_odd_number_of_rows():
-    with raises(ValueError, "table has 6 rows, not 2 * reach + 1"):
+    with raises(ValueError, "table must have an odd number of rows, 2 * reach + 1, got 6"):
         relative_scores(Q, torch.ones(6, 8), masks.offsets(5, 5))
 
 
@@ -272,7 +274,7 @@ def test_every_head_has_a_slope_of_its_own_between_0_and_1(n_heads):
 
 
 def test_no_heads_are_refused():
-    with raises(ValueError, "n_heads=0: there must be at least one head"):
+    with raises(ValueError, "n_heads must be at least 1, got 0"):
         alibi_slopes(0)
 
 
@@ -292,5 +294,5 @@ def test_before_the_query_the_bias_differs_from_slope_times_key_by_a_constant_of
 
 
 def test_other_lengths_need_to_say_where_the_queries_stand():
-    with pytest.raises(ValueError, match=r"^n_q=2 and n_k=5, align=None: say which corner"):
+    with pytest.raises(ValueError, match=r"^align must be .* got align=None with n_q=2 and n_k=5"):
         alibi_bias(4, 2, 5)

@@ -63,8 +63,8 @@ def test_with_a_window_nothing_is_held_of_nothing_but_padding():
 def test_too_little_room_is_told_with_the_numbers():
     cache = PreallocatedCache(5)
     cache.extend(*sides(4))
-    with pytest.raises(ValueError, match=r"^room=5, but 4 columns are held and 2 arrive: make the "
-                                         r"cache with room=6 or more"):
+    with pytest.raises(ValueError, match=r"^the cache has room=5, but holds 4 columns and got 2 "
+                                         r"new ones: create it with room=6 or more"):
         cache.extend(*sides(2, 4))
     assert len(cache) == 4
     cache.extend(*sides(1, 4))
@@ -72,12 +72,12 @@ def test_too_little_room_is_told_with_the_numbers():
 
 @pytest.mark.parametrize("room", [0, -3])
 def test_a_cache_without_room_is_refused(room):
-    with pytest.raises(ValueError, match=f"room={room}: for how many tokens"):
+    with pytest.raises(ValueError, match=f"room must be at least 1 token, got {room}"):
         PreallocatedCache(room)
 
 
 def test_a_window_below_one_is_refused():
-    with pytest.raises(ValueError, match="window=0: a query sees its own position"):
+    with pytest.raises(ValueError, match=r"window must be at least 1 .* got 0"):
         PreallocatedCache(5, 0)
 
 
@@ -96,7 +96,7 @@ def test_a_gradient_is_refused_and_without_one_all_is_well(which):
 def test_what_does_not_fit_is_refused_as_by_a_plain_cache():
     cache = PreallocatedCache(5)
     cache.extend(*sides(2))
-    with pytest.raises(ValueError, match="a word arrives at position 0, but the cache reaches"):
+    with pytest.raises(ValueError, match="a new token at position 0, but the cache already holds"):
         cache.extend(*sides(1))
     k, v, where = sides(1, 2)
     with pytest.raises(TypeError, match=r"holds keys of torch.float32"):

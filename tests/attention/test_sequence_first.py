@@ -286,10 +286,12 @@ BAD_MASKS = {
                 "(i, j, b), got (5, 1, 2)"),
     "examples": (np.ones((N_Q, N_K, 3), bool), "mask must be (1 or 5, 7, 1 or 2), that is "
                  "(i, j, b), got (5, 7, 3)"),
-    "batch first": (np.ones((BATCH, N_Q, N_K), bool), "mask must be (1 or 5, 7, 1 or 2), that is "
-                    "(i, j, b), got (2, 5, 7); the batch comes last here"),
-    "two axes": (np.ones((N_Q, N_K), bool), "mask must be (1 or 5, 7, 1 or 2), that is "
-                 "(i, j, b), got (5, 7); one for all examples is mask[:, :, None]"),
+    "batch first": (np.ones((BATCH, N_Q, N_K), bool), "mask must be (1 or 5, 7, 1 or 2), that "
+                                                      "is (i, j, b), got (2, 5, 7); the batch "
+                                                      "must be the last axis"),
+    "two axes": (np.ones((N_Q, N_K), bool), "mask must be (1 or 5, 7, 1 or 2), that is (i, j, "
+                                            "b), got (5, 7); if it is the same for all "
+                                            "examples, pass mask[:, :, None]"),
 }
 
 
@@ -304,11 +306,12 @@ def test_a_mask_that_does_not_fit_is_refused(mask, message):
 def test_an_additive_mask_is_refused_rather_than_inverted(framework):
     additive = framework(np.where(to_mask(KEEPS["padding"]), 0, -np.inf))
     module = MultiHeadAttention(HEADS, D_MODEL)
-    with raises(TypeError, "a float mask of zeros only forbids nothing when it is added, and "
-                           "everything when 1 = may attend: pass bool (True = may attend)"):
+    with raises(TypeError, "mask must be bool (True = may attend), got a float mask of zeros "
+                           "only, which is ambiguous: as an additive mask it masks nothing, as "
+                           "1 = may attend it masks every key"):
         checks.sequence_mask(np.zeros((5, 7, 2), np.float32), (5, 2, 12), (7, 2, 12))
-    message = ("mask has other numbers than 1 (may attend) and 0 (may not); if it was made to be "
-               "added, 0 and -inf, it would be read the wrong way round: pass bool, "
+    message = ("mask must be bool, or 1 (may attend) and 0 (masked), got other numbers; an "
+               "additive mask (0 and -inf) would be inverted: pass "
                "utils.masks.from_additive(mask)")
     with raises(TypeError, message):
         module.prepare_mask(additive, (N_Q, BATCH, D_MODEL), (N_K, BATCH, D_MODEL))
@@ -325,14 +328,14 @@ def test_an_additive_mask_is_refused_rather_than_inverted(framework):
 def test_inputs_that_do_not_fit_together_are_refused(shapes):
     module = MultiHeadAttention(HEADS, D_MODEL)
     sides = dict(zip(("query", "key", "value"), map(torch.ones, shapes), strict=True))
-    with raises(ValueError, "query, key and value must be (i, b, 12), (j, b, 12), (j, b, 12), the "
-                f"sequence first, got {', '.join(map(str, shapes))}"):
+    with raises(ValueError, "query, key and value must be (i, b, 12), (j, b, 12), (j, b, 12) "
+                f"with the sequence as first axis, got {', '.join(map(str, shapes))}"):
         module(**sides)
 
 
 def test_heads_that_do_not_divide_the_features_are_refused():
-    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); "
-                "nearest: 2, 3, 4, 6"):
+    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest "
+                            "divisors: 2, 3, 4, 6"):
         MultiHeadAttention(5, 12)
 
 

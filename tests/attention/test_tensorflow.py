@@ -46,7 +46,7 @@ def one_head():
     return [side[:, 1] for side in sizes.qkv()]
 
 
-def cotangent(*shape):
+def grad_out(*shape):
     return np.random.default_rng(1).standard_normal(shape)
 
 
@@ -73,7 +73,7 @@ def test_masked_softmax_of_a_row():
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @each_lengths
 def test_masked_softmax_equals_the_reference_in_every_dtype(dtype, lens):
-    scores = tf.constant(cotangent(2, 5, 7), dtype)
+    scores = tf.constant(grad_out(2, 5, 7), dtype)
     weights = masked_softmax(scores, lens)
     assert weights.dtype == dtype
     keep = np.True_ if lens is None else keep_of(lens)[:, 0]
@@ -84,7 +84,7 @@ def test_no_nan_is_made_on_the_way_to_an_empty_row(monkeypatch):
     softmax, made = tf.nn.softmax, []
     monkeypatch.setattr(tf.nn, "softmax", lambda *args, **options: made.append(
         softmax(*args, **options)) or made[-1])
-    masked_softmax(tf.constant(cotangent(2, 5, 7)), LENGTHS["empty"])
+    masked_softmax(tf.constant(grad_out(2, 5, 7)), LENGTHS["empty"])
     assert np.isfinite(made).all()
     assert len(made) == 1
 
@@ -92,7 +92,7 @@ def test_no_nan_is_made_on_the_way_to_an_empty_row(monkeypatch):
 @pytest.mark.parametrize("make", [np.int64, np.int32, np.uint8, list, tf.constant],
                          ids=["int64", "int32", "uint8", "list", "tensor"])
 def test_lengths_are_integers_of_any_kind(make):
-    scores = tf.constant(cotangent(2, 5, 7))
+    scores = tf.constant(grad_out(2, 5, 7))
     lens = make([7, 3])
     close(masked_softmax(scores, lens), masked_softmax(scores, LENGTHS["examples"]))
 
@@ -108,11 +108,11 @@ def test_any_sizes_and_any_lengths_equal_the_reference(seed, batch, n_q, n_k, fo
 
 def test_lengths_that_do_not_fit_are_refused_eagerly_and_in_a_graph():
     scores = tf.zeros((2, 5, 7))
-    message = ("valid_lens (2, 7) does not fit scores (2, 5, 7): one length for each example, "
-               "(2,), or for each query, (2, 5)")
+    message = ("valid_lens must be (2,), one length for each example, or (2, 5), one for each "
+               "query, got (2, 7) for scores (2, 5, 7)")
     with raises(ValueError, message):
         masked_softmax(scores, np.zeros((2, 7), int))
-    with pytest.raises(ValueError, match=r"valid_lens \(2, 7\) does not fit"):
+    with pytest.raises(ValueError, match=r"valid_lens must be \(2,\), .* got \(2, 7\) for scores"):
         tf.function(masked_softmax)(scores, tf.zeros((2, 7), tf.int32))
 
 
@@ -122,7 +122,7 @@ def test_lengths_that_do_not_fit_are_refused_eagerly_and_in_a_graph():
 @each_lengths
 def test_dot_product_context_weights_and_gradients_equal_the_reference(dtype, lens):
     layer = DotProductAttention(0.5, dtype=dtype)
-    inputs, direction = tensors(one_head(), dtype), cotangent(2, 5, 8)
+    inputs, direction = tensors(one_head(), dtype), grad_out(2, 5, 8)
     context, grads = gradients(lambda *x: layer(*x, lens), inputs, direction)
     keep = None if lens is None else keep_of(lens)[:, 0]
     for got, want in zip((context, layer.attention_weights),
@@ -144,7 +144,7 @@ def additive_case(dtype="float64"):
 @each_dtype
 @each_lengths
 def test_additive_attention_is_one_function_in_three_frameworks(dtype, lens):
-    arrays, direction = additive_case(dtype), cotangent(2, 5, 8)
+    arrays, direction = additive_case(dtype), grad_out(2, 5, 8)
     keep = None if lens is None else keep_of(lens)[:, 0]
     expected = numpy_attention.additive_attention(*map(reference.float64, arrays), keep)
     leaves = [torch.as_tensor(array).requires_grad_() for array in arrays]
@@ -179,8 +179,9 @@ def test_additive_attention_pair_by_pair():
                                                    (torch.as_tensor, torch_attention)])
 def test_additive_attention_refuses_a_mask_that_does_not_fit(framework, module):
     inputs = [framework(array) for array in additive_case()]
-    with raises(ValueError, "keep (7, 5) does not fit scores (2, 5, 7): axis j of the scores has "
-                            "7, keep has 5; is it transposed? queries come first, then keys"):
+    with raises(ValueError, "keep (7, 5) does not broadcast to the scores (2, 5, 7): axis j "
+                            "has size 7 in the scores, 5 in keep; is it transposed? The axis of "
+                            "queries comes before that of keys"):
         module.additive_attention(*inputs, np.ones((7, 5), bool))
 
 
@@ -201,7 +202,8 @@ def test_transpose_output_puts_the_heads_side_by_side():
 
 
 def test_heads_that_do_not_divide_are_refused():
-    message = "d_model=10 is not divisible by n_heads=3 (remainder 1); nearest: 1, 2, 5, 10"
+    message = ("d_model=10 is not divisible by n_heads=3 (remainder 1); nearest divisors: 1, 2, "
+               "5, 10")
     with raises(ValueError, message):
         transpose_qkv(tf.zeros((2, 5, 10)), 3)
     with raises(ValueError, message):
@@ -213,7 +215,7 @@ def test_dense_has_its_weights_before_the_first_call(bias):
     layer = dense("W_q", 3, 4, bias, "float64")
     assert [(w.path, tuple(w.shape)) for w in layer.weights] == [
         ("W_q/kernel", (3, 4)), ("W_q/bias", (4,))][:1 + bias]
-    x = cotangent(2, 3)
+    x = grad_out(2, 3)
     close(layer(x), x @ layer.kernel.numpy())
 
 
@@ -250,7 +252,7 @@ def test_multi_head_output_and_weights_equal_the_reference(bias, dtype, lens):
 @each_dtype
 @each_lengths
 def test_multi_head_gradients_equal_the_reference(dtype, lens):
-    W, sides, direction = weight_set(), sizes.sides(), cotangent(2, 5, 12)
+    W, sides, direction = weight_set(), sizes.sides(), grad_out(2, 5, 12)
     layer = loaded(W, dtype=dtype)
     variables = {f"{kind}_{name}": value for name in "qkvo" for kind, value in zip(
         "Wb", getattr(layer, f"W_{name}").trainable_variables, strict=True)}
@@ -301,7 +303,7 @@ def test_an_example_without_keys_gives_the_output_bias_and_a_zero_gradient():
     W, inputs = weight_set(), tensors(sizes.sides())
     layer = loaded(W)
     out, grads = gradients(lambda x, memory: layer(x, memory, memory, LENGTHS["empty"]), inputs,
-                           cotangent(2, 5, 12), layer.trainable_variables)
+                           grad_out(2, 5, 12), layer.trainable_variables)
     close(out[1], np.broadcast_to(W["b_o"], (5, 12)))
     assert all(np.isfinite(grad).all() for grad in grads)
     assert not grads[0][1].numpy().any()
@@ -346,7 +348,7 @@ def test_one_graph_serves_every_batch_size_and_length(lens):
 
 
 def test_lengths_known_before_the_sizes_of_the_scores_are_fine():
-    scores, lens = tf.constant(cotangent(2, 5, 7)), LENGTHS["examples"]
+    scores, lens = tf.constant(grad_out(2, 5, 7)), LENGTHS["examples"]
 
     @tf.function(input_signature=[tf.TensorSpec((None, None, None), tf.float64)])
     def graph(scores):
@@ -356,7 +358,7 @@ def test_lengths_known_before_the_sizes_of_the_scores_are_fine():
 
 
 def test_gradients_in_a_graph_equal_the_reference():
-    W, (x, memory), direction = weight_set(), sizes.sides(), cotangent(2, 5, 12)
+    W, (x, memory), direction = weight_set(), sizes.sides(), grad_out(2, 5, 12)
     layer = loaded(W)
 
     @tf.function(input_signature=signature(LENGTHS["empty"]))

@@ -24,7 +24,7 @@ each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def close(got, expected, tolerance=None):
-    """Check shapes, and |got - expected| / max(1, |expected|) against what got's dtype allows."""
+    """Check shapes, and the difference against the tolerance of got's dtype."""
     assert tuple(got.shape) == tuple(expected.shape)
     tolerance = checks.TOLERANCES[checks.dtype_name(got)] if tolerance is None else tolerance
     assert checks.difference(got, expected) <= tolerance
@@ -34,7 +34,7 @@ def tensors(arrays, dtype=torch.float64):
     return [torch.as_tensor(x, dtype=dtype).requires_grad_() for x in arrays]
 
 
-def cotangent(*shape):
+def grad_out(*shape):
     return np.random.default_rng(1).standard_normal(shape)
 
 
@@ -91,7 +91,7 @@ def test_one_head_and_one_example_need_no_axes(program):
 @pytest.mark.parametrize("keep", [None, EMPTY, PER_HEAD], ids=["all", "empty", "h"])
 def test_gradients_equal_the_reference(program, dtype, keep):
     inputs = tensors(sizes.qkv(), dtype)
-    direction = torch.as_tensor(cotangent(2, 3, 5, 8), dtype=dtype)
+    direction = torch.as_tensor(grad_out(2, 3, 5, 8), dtype=dtype)
     gradients = torch.autograd.grad(program(*inputs, keep), inputs, direction)
     expected = reference.attention_gradient(*(x.detach().double().numpy() for x in inputs),
                                             direction, keep)
@@ -194,7 +194,8 @@ def test_masked_softmax_of_a_row():
 @each_program
 def test_q_and_k_of_different_width_are_refused(program):
     q, k, v = tensors(sizes.qkv())
-    with raises(ValueError, "q and k are compared feature by feature: q has 4, k has 3"):
+    with raises(ValueError, "q and k must have the same head dimension (last axis): q has 4, k "
+                            "has 3"):
         program(q, k[..., :3], v, KEEP)
 
 
@@ -212,12 +213,12 @@ def test_causal_is_combined_with_a_mask(make):
     q, k, v = tensors(sizes.qkv(n_q=7))
     keep = masks.padding([7, 3], 7) & (np.arange(7) != 0)  # query 0 of each example sees nothing
     both = masks.causal(7) & keep
-    assert with_causal(make(keep), True, q, k).tolist() == both.tolist()
+    assert with_causal(checks.keep(make(keep), q, k), True, q, k).tolist() == both.tolist()
     close(fused_attention(q, k, v, make(keep), causal=True),
           reference.attention(q, k, v, both)[0])
 
 
-def test_without_causal_the_mask_is_only_checked():
+def test_without_causal_the_mask_stays():
     q, k, _ = tensors(sizes.qkv())
     assert with_causal(None, False, q, k) is None
     assert with_causal(KEEP, False, q, k).tolist() == KEEP.tolist()
@@ -226,8 +227,8 @@ def test_without_causal_the_mask_is_only_checked():
 
 @pytest.mark.parametrize("keep", [None, KEEP], ids=["all", "keep"])
 def test_causal_with_different_lengths_is_refused(keep):
-    with raises(ValueError, "causal=True needs n_q == n_k, got n_q=5 and n_k=7: say which corner "
-                            "is meant with keep=masks.causal(n_q, n_k, align=...)"):
+    with raises(ValueError, "causal=True requires n_q == n_k, got n_q=5 and n_k=7: choose an "
+                            "alignment with keep=masks.causal(n_q, n_k, align=...)"):
         fused_attention(*tensors(sizes.qkv()), keep, causal=True)
 
 
@@ -337,7 +338,7 @@ def test_project_gives_q_of_x_and_k_and_v_of_the_memory():
 def test_gradients_of_the_module_equal_the_reference(keep):
     W, (x, memory) = sizes.weights(), sizes.sides()
     module, inputs = loaded(W), tensors((x, memory))
-    direction = cotangent(2, 5, 13)
+    direction = grad_out(2, 5, 13)
     module(*inputs, keep).backward(torch.as_tensor(direction))
     expected = reference.multi_head_attention_gradient(x, memory, W, 3, direction, keep)
     close(inputs[0].grad, expected["x"])
@@ -353,7 +354,7 @@ def test_an_example_without_keys_gives_the_output_bias_and_a_finite_gradient():
     module, inputs = loaded(W), tensors((x, memory))
     out = module(*inputs, masks.padding([7, 0], 7))
     close(out[1], np.broadcast_to(W["b_o"], (5, 13)))
-    out.backward(torch.as_tensor(cotangent(2, 5, 13)))
+    out.backward(torch.as_tensor(grad_out(2, 5, 13)))
     assert all(p.grad.isfinite().all() for p in (*inputs, *module.parameters()))
     assert not inputs[0].grad[1].any()
     assert not inputs[1].grad[1].any()
@@ -448,6 +449,6 @@ def test_masks_move_to_the_device_of_the_input(options):
 
 
 def test_heads_that_do_not_divide_are_refused():
-    with raises(ValueError, "d_model=10 is not divisible by n_heads=3 (remainder 1); nearest: "
-                            "1, 2, 5, 10"):
+    with raises(ValueError, "d_model=10 is not divisible by n_heads=3 (remainder 1); nearest "
+                            "divisors: 1, 2, 5, 10"):
         MultiHeadAttention(10, 3)

@@ -72,6 +72,16 @@ def save_of_utils(module, name):
     return code(f"#@save utils.{module}\n" + source[source.index(f"def {name}"):])
 
 
+def redocumented(module, start, old, new):
+    """Return a cell with the end of a module, its docstrings cut to a line and changed."""
+    path = ROOT.joinpath("utils", *module.split(".")).with_suffix(".py")
+    source = path.read_text(encoding="utf-8")
+    source = re.sub(r'("""[^\n]+)\n.*?"""\n', r'\1"""\n', source[source.index(start):],
+                    flags=re.DOTALL)
+    assert old in source
+    return code(f"#@save utils.{module}\n" + source.replace(old, new))
+
+
 def renumber(page):
     """Count the cells as if they had run in order, and write the reading time."""
     for count, (_, cell) in enumerate(page.code, start=1):
@@ -222,7 +232,13 @@ DAMAGES = {
     "saved_code_is_the_code_in_utils": [
         add(SAVED), add(code("x = 1\n#@save utils.attention.heads")),
         add(code("#@save utils.attention.heads\nmerge_heads(1)")),
-        add(code("#@save utils.nowhere\ndef merge_heads(x):\n    return x"))],
+        add(code("#@save utils.nowhere\ndef merge_heads(x):\n    return x")),
+        add(redocumented("attention.heads", "def merge_heads", '"""Merge', '"""Join')),
+        add(redocumented("attention.heads", "def merge_heads", '"""', "# ")),
+        add(redocumented("attention.einsum", "class Multi", '"""Multi', '"""A multi')),
+        add(redocumented("attention.einsum", "class Multi", '"""Return (output', '"""(output')),
+        add(redocumented("attention.einsum", "class Multi", '        """Return (output, attn), '
+                         '(b, i, e) and (h, b, i, j)."""\n', ""))],
     "first_cell_promises": [
         edit("# Good", "Good"), edit("*What is good?*", "What is good?"),
         edit("**You will build** one", "Nothing"), edit("**You will need** ", "See "),

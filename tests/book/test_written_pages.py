@@ -80,8 +80,8 @@ def test_every_public_name_of_a_room_to_read_is_listed():
 
 
 def test_an_entry_shows_arguments_first_line_and_chapter():
-    assert ("- `causal(n_q, n_k=None, align=None)`: Return keep (i, j): query i may attend to no "
-            "key after its own position. → [masks](../1_one_head/masks.ipynb)") in API
+    assert ("- `causal(n_q, n_k=None, align=None)`: Return keep (i, j): True where key j does not "
+            "follow query i. → [masks](../1_one_head/masks.ipynb)") in API
     assert "- `Report(program, level, verdict, headline, names, " in API
     tree = ast.parse('def f(x, *, y=2):\n    """Return ``x[1]`` of a < b, *so*.\n\n    More."""')
     line, = api.entries("m", tree, {})

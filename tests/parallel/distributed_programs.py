@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import parallelize_module
 
 from utils.models.transformer import EncoderLayer
-from utils.parallel.exchanges import Exchanges
+from utils.parallel.collectives import Collectives
 from utils.parallel.ring import Hop, ring_attention
 from utils.parallel.tensor import SeparateAttention, plan
 
@@ -46,7 +46,7 @@ def listening():
 def what_is_imported_late():
     """Return the modules that exchanges, counted and gone back through, import."""
     before, x = set(sys.modules), torch.ones(3, requires_grad=True)
-    with Exchanges():
+    with Collectives():
         y = torch.distributed.nn.functional.all_reduce(2 * x)
         y.sum().backward()
     return sorted(set(sys.modules) - before)
@@ -84,7 +84,7 @@ def exits(folder):
 
 def counted(answer):
     """Return what a program answers, and what it handed over meanwhile."""
-    with Exchanges() as seen:
+    with Collectives() as seen:
         out = answer()
     return out, dict(seen.calls), dict(seen.bytes)
 
@@ -95,7 +95,7 @@ def whole(parameter):
     return grad.full_tensor() if hasattr(grad, "full_tensor") else grad
 
 
-def block(x, keep, params, cotangent, joined):
+def block(x, keep, params, grad_out, joined):
     """Return the output and the gradients of a block cut between the heads, and the counts."""
     layer = EncoderLayer(24, 12, 60)
     layer.self_attention = SeparateAttention(24, 12)
@@ -104,24 +104,24 @@ def block(x, keep, params, cotangent, joined):
     parallelize_module(layer, mesh, plan(joined))
     x = x.clone().requires_grad_()
     out, *forward = counted(lambda: layer(x, keep))
-    _, *backward = counted(lambda: (out * cotangent).sum().backward())
+    _, *backward = counted(lambda: (out * grad_out).sum().backward())
     grads = {name: whole(part) for name, part in layer.named_parameters()} | {"x": x.grad}
     return {"out": out, "grads": grads, "forward": forward, "backward": backward}
 
 
-def ring(q, k, v, places, cotangent):
+def ring(q, k, v, places, grad_out):
     """Return this rank's context and gradients, and the counts; k and v stand head by word."""
     rank = dist.get_rank()
     q, k, v = (side[rank].transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
                for side in (q, k, v))
     out, *forward = counted(lambda: ring_attention(q, k, v, places))
-    _, *backward = counted(lambda: (out * cotangent[rank]).sum().backward())
+    _, *backward = counted(lambda: (out * grad_out[rank]).sum().backward())
     return {"out": out, "grads": [q.grad, k.grad, v.grad], "forward": forward,
             "backward": backward}
 
 
 def kinds():
-    """Return what `Exchanges` counts of one exchange of each kind, three float32 numbers."""
+    """Return what `Collectives` counts of one exchange of each kind, three float32 numbers."""
     x, p = torch.zeros(3, dtype=torch.float32), dist.get_world_size()
     rank, many = dist.get_rank(), [torch.zeros(3, dtype=torch.float32) for _ in range(p)]
     calls = {"all_reduce": lambda: dist.all_reduce(x), "all_gather": lambda: dist.all_gather(

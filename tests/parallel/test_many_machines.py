@@ -9,7 +9,7 @@ from utils import masks, reference
 from utils.attention.torch import attention
 from utils.checks import difference
 from utils.models.transformer import EncoderLayer
-from utils.parallel.exchanges import Exchanges, kind_of
+from utils.parallel.collectives import Collectives, kind_of
 from utils.parallel.processes import launch
 from utils.parallel.tensor import SeparateAttention
 from utils.parity.weights import from_linear
@@ -37,28 +37,28 @@ def new_layer():
 
 @pytest.fixture(scope="module")
 def case():
-    """Return a block, its input, a mask, a cotangent, and what one process makes of it."""
+    """Return a block, its input, a mask, an upstream gradient, and what one process makes of it."""
     torch.manual_seed(0)
     layer, keep = new_layer(), torch.as_tensor(masks.padding([5, 3], 5))
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
-    cotangent = torch.randn(2, 5, 24, dtype=torch.float64)
+    grad_out = torch.randn(2, 5, 24, dtype=torch.float64)
     out = layer(x, keep)
-    (out * cotangent).sum().backward()
+    (out * grad_out).sum().backward()
     grads = {name: part.grad for name, part in layer.named_parameters()} | {"x": x.grad}
-    return layer, x.detach(), keep, cotangent, out.detach(), grads
+    return layer, x.detach(), keep, grad_out, out.detach(), grads
 
 
 @pytest.fixture(scope="module")
 def sides():
-    """Return q, k, v, a cotangent (b, h, i, .), and the context and gradients of one process."""
+    """Return q, k, v, grad_out (b, h, i, .), and the context and gradients of one process."""
     torch.manual_seed(1)
     q, k, v = (torch.randn(BATCH, 3, N, d, dtype=torch.float64, requires_grad=True)
                for d in (5, 5, 7))
-    cotangent = torch.randn(BATCH, 3, N, 7, dtype=torch.float64)
+    grad_out = torch.randn(BATCH, 3, N, 7, dtype=torch.float64)
     words = (torch.arange(N) < torch.tensor(LENGTHS)[:, None])[:, None, :, None]
     out = attention(q, k, v, torch.as_tensor(masks.decoder(LENGTHS, N)))[0] * words
-    grads = torch.autograd.grad((out * cotangent).sum(), (q, k, v))
-    return [side.detach() for side in (q, k, v)], cotangent, out.detach(), grads
+    grads = torch.autograd.grad((out * grad_out).sum(), (q, k, v))
+    return [side.detach() for side in (q, k, v)], grad_out, out.detach(), grads
 
 
 def dealt(side, order):
@@ -69,13 +69,13 @@ def dealt(side, order):
 @pytest.fixture(scope="module", params=[2, 4])
 def answers(request, case, sides):
     """Return p, and what each of p processes answers in all cases."""
-    p, (layer, x, keep, cotangent, *_), (qkv, up, *_) = request.param, case, sides
+    p, (layer, x, keep, grad_out, *_), (qkv, up, *_) = request.param, case, sides
     blocks, rings = {}, {}
     for dtype in DTYPES:
         kind = getattr(torch, dtype)
         params = {name: part.to(kind) for name, part in layer.state_dict().items()}
         for joined in True, False:
-            blocks[f"{dtype} {joined}"] = (x.to(kind), keep, params, cotangent.to(kind), joined)
+            blocks[f"{dtype} {joined}"] = (x.to(kind), keep, params, grad_out.to(kind), joined)
         for name, order in orders(p).items():
             places = order[:, None].expand(p, BATCH, -1).clone()
             places[places >= torch.tensor(LENGTHS)[:, None]] = -1
@@ -146,7 +146,7 @@ def test_exchanges_of_each_kind_are_counted_once_with_what_was_handed_over(answe
 def test_exchanges_counts_calls_and_bytes_apart():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        with Exchanges() as seen:
+        with Collectives() as seen:
             for n in (3, 5):
                 dist.all_reduce(torch.zeros(n, dtype=torch.float64))
             torch.zeros(7).add_(1)

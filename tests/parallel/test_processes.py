@@ -108,8 +108,9 @@ def test_no_other_host_is_named_or_spoken_to(good):
 
 @pytest.mark.parametrize(("program", "error", "words"), [
     (programs.raises, RuntimeError, "rank 1 of 3 raised ValueError: x has 3 rows, and 4 were "),
-    (programs.exits, RuntimeError, "rank 1 of 3 exited, 3, before it had returned anything"),
-    (programs.hangs, TimeoutError, "not done after 6 seconds: rank 0 stood in hangs, line "),
+    (programs.exits, RuntimeError, "rank 1 of 3 exited with status 3 before it returned a "
+     "result"),
+    (programs.hangs, TimeoutError, "not finished after 6 seconds: rank 0 was in hangs, line "),
 ])
 def test_a_failure_is_told_and_nothing_is_left_running(program, error, words, tmp_path):
     with pytest.raises(error) as caught:
@@ -118,9 +119,9 @@ def test_a_failure_is_told_and_nothing_is_left_running(program, error, words, tm
     assert said.startswith(words)
     if program is programs.raises:
         assert "in raises" in said
-        assert "distributed_rank" not in said
+        assert "_rank.py" not in said
     if program is programs.hangs:
-        assert "rank 1 stood in hangs, line" in said
+        assert "rank 1 was in hangs, line" in said
         assert said.count("distributed_programs.py") == 3
     assert alive(str(os.getpid()))
     assert gone(tmp_path) == []
@@ -150,8 +151,8 @@ def test_after_a_failure_all_ranks_begin_anew_as_often_as_they_may(tmp_path):
 def test_after_the_last_restart_the_last_failure_is_told(tmp_path):
     with pytest.raises(RuntimeError) as caught:
         launch(programs.dies_again, 2, str(tmp_path), max_restarts=1)
-    assert str(caught.value) == ("rank 1 of 2 was killed by signal 9 before it had returned "
-                                 "anything, after 1 restart")
+    assert str(caught.value) == ("rank 1 of 2 was killed by signal 9 before it returned a "
+                                 "result, after 1 restart")
     assert gone(tmp_path) == []
 
 
@@ -161,7 +162,7 @@ def test_a_rank_that_leaves_early_is_named(tmp_path):
     (tmp_path / "1.returned").touch()
     (tmp_path / "log").touch()
     said = processes._failure(tmp_path, 2)
-    assert said.startswith("rank 0 of 2 lost its connection to another (rank 1 had returned by ")
+    assert said.startswith("rank 0 of 2 lost its connection to another rank (rank 1 had alre")
 
 
 def test_the_first_error_counts_and_not_those_that_it_brings_about(tmp_path):
@@ -183,30 +184,30 @@ def test_a_process_killed_from_outside_is_named(tmp_path):
     (tmp_path / "log").write_text("  rank      : 2 (local_rank: 2)\n  exitcode  : -9 (pid: 7)\n"
                                   "  rank      : 1 (local_rank: 1)\n  exitcode  : -15 (pid: 6)")
     assert processes._failure(tmp_path, 3) == (
-        "rank 2 of 3 was killed by signal 9 before it had returned anything")
+        "rank 2 of 3 was killed by signal 9 before it returned a result")
 
 
 @pytest.mark.parametrize("n_processes", [0, -1, 2.0, "4"])
 def test_the_number_of_processes_is_checked(n_processes):
-    with pytest.raises(ValueError, match=f"n_processes must be 1 or more, got {n_processes!r}"):
+    with pytest.raises(ValueError, match=f"n_processes must be .* at least 1, got {n_processes!r}"):
         launch(programs.summed, n_processes)
 
 
 @pytest.mark.parametrize("max_restarts", [-1, 1.0, None])
 def test_the_number_of_restarts_is_checked(max_restarts):
-    with pytest.raises(ValueError, match=f"max_restarts must be 0 or more, got {max_restarts!r}"):
+    with pytest.raises(ValueError, match=f"max_restarts must be .* 0, got {max_restarts!r}"):
         launch(programs.summed, 1, max_restarts=max_restarts)
 
 
 def test_a_result_that_is_no_plain_value_is_refused(tmp_path):
     from utils.parallel import _rank
-    with pytest.raises(TypeError, match="a program takes and returns tensors, numbers and "):
+    with pytest.raises(TypeError, match="arguments and results must be tensors, numbers or str"):
         _rank.stored({"a": Path("x")}, tmp_path / "0.returned")
     assert not (tmp_path / "0.returned").exists()
 
 
 def test_an_argument_that_is_no_plain_value_is_refused_before_anything_starts(tmp_path):
-    with pytest.raises(TypeError, match="a program takes and returns tensors, numbers and texts"):
+    with pytest.raises(TypeError, match="arguments and results must be tensors, numbers or str"):
         launch(programs.summed, 2, torch.ones(2, 3), Path("x"))
 
 
@@ -221,8 +222,8 @@ def test_where_a_late_rank_stood_is_where_the_program_stood_not_what_helps_it(tm
     (tmp_path / "1.stands").touch()
     (tmp_path / "2.returned").touch()
     assert processes._late(tmp_path, 4, 8) == (
-        "not done after 8 seconds: rank 0 stood in mine, line 6 of program.py; rank 1 had just "
-        "begun; rank 2 had returned; rank 3 had not begun")
+        "not finished after 8 seconds: rank 0 was in mine, line 6 of program.py; rank 1 had just "
+        "started; rank 2 had returned; rank 3 had not started")
 
 
 def test_tensors_are_moved_wherever_they_stand_and_leave_their_history():

@@ -114,9 +114,9 @@ def test_functions_that_call_each_other_both_go_along(notebook, tmp_path):
 
 
 def test_what_cannot_be_written_down_is_named(notebook):
-    with pytest.raises(TypeError, match="the program uses words, a object, and it will not be "):
+    with pytest.raises(TypeError, match="the program uses words, a object, which does not exist"):
         _source.written(notebook.with_an_object)
-    with pytest.raises(TypeError, match="the program uses HALF, a float64, and it will not be "):
+    with pytest.raises(TypeError, match="the program uses HALF, a float64, which does not exist"):
         _source.written(notebook.with_a_number_of_numpy)
 
 
@@ -142,7 +142,7 @@ def test_what_stands_in_a_module_is_imported_from_there():
                                   lambda notebook: notebook.outer(3),
                                   lambda notebook: notebook.Layer])
 def test_only_a_function_of_its_own_is_a_program(notebook, make):
-    with pytest.raises(TypeError, match="program must be a function of its own, made with def"):
+    with pytest.raises(TypeError, match="program must be a function defined with def, outside"):
         _source.written(make(notebook))
 
 
@@ -160,7 +160,7 @@ def test_a_class_is_the_notebook_s_even_where_a_method_and_the_name_are_another_
 
 
 def test_a_class_without_functions_has_no_source(notebook):
-    with pytest.raises(TypeError, match="the source of Empty is not to be found"):
+    with pytest.raises(TypeError, match="there is no source of Empty"):
         _source.definition(type("Empty", (), {"__module__": "__main__"}))
 
 

@@ -60,18 +60,18 @@ def agree(programs, case):
 def test_a_case_is_random_and_the_same_each_time():
     def flat(case):
         return [x.tolist() for x in (case.x, case.memory, *case.weights.values(), case.keep,
-                                     case.cotangent)]
+                                     case.grad_out)]
     assert flat(parity.case(4)) == flat(parity.case(4)) != flat(parity.case(5))
     numbers = np.concatenate([x.ravel() for x in (
-        CROSS.x, CROSS.memory, CROSS.cotangent,
+        CROSS.x, CROSS.memory, CROSS.grad_out,
         *(w * math.sqrt(12 if w.ndim == 2 else 1) for w in CROSS.weights.values()))])
     assert len(set(numbers.round(9))) == len(numbers)  # what shares a seed shares numbers
 
 
 def test_the_sizes_of_a_case_are_pairwise_different():
     assert (CROSS.x.shape, CROSS.memory.shape) == ((2, 5, 12), (2, 7, 12))
-    assert (CROSS.keep.shape, CROSS.cotangent.shape) == ((2, 1, 5, 7), (2, 5, 12))
-    assert (SELF.x.shape, SELF.keep.shape, SELF.cotangent.shape) == (
+    assert (CROSS.keep.shape, CROSS.grad_out.shape) == ((2, 1, 5, 7), (2, 5, 12))
+    assert (SELF.x.shape, SELF.keep.shape, SELF.grad_out.shape) == (
         (2, 7, 12), (2, 1, 7, 7), (2, 7, 12))
     assert CROSS.n_heads == 3
     small = parity.case(batch=1, n_q=2, n_k=4, n_heads=5, d_head=3)
@@ -102,9 +102,9 @@ def test_memory_that_is_x_stays_x_in_another_dtype():
         single = case.astype("float32")
         assert (single.memory is single.x) == (case.memory is case.x)
         assert list(single.sides()) == list(case.sides())
-        for array, same in zip((single.x, single.memory, single.cotangent,
+        for array, same in zip((single.x, single.memory, single.grad_out,
                                 *single.weights.values()),
-                               (case.x, case.memory, case.cotangent, *case.weights.values()),
+                               (case.x, case.memory, case.grad_out, *case.weights.values()),
                                strict=True):
             assert array.dtype == np.float32
             assert np.array_equal(array, same.astype(np.float32))
@@ -127,7 +127,7 @@ def test_the_expected_gradient_of_self_attention_is_the_sum_of_both_sides():
     def loss(step):
         x = SELF.x + step * direction
         out, _ = reference.multi_head_attention(x, x, SELF.weights, SELF.n_heads, SELF.keep)
-        return (out * SELF.cotangent).sum()
+        return (out * SELF.grad_out).sum()
 
     slope = (loss(1e-5) - loss(-1e-5)) / 2e-5
     expected = parity.expected(SELF)
@@ -139,7 +139,7 @@ def test_expected_is_the_reference():
     expected = parity.expected(CROSS)
     out, _ = reference.multi_head_attention(*CROSS[:5])
     assert np.array_equal(expected.pop("out"), out)
-    gradient = reference.multi_head_attention_gradient(*CROSS[:4], CROSS.cotangent, CROSS.keep)
+    gradient = reference.multi_head_attention_gradient(*CROSS[:4], CROSS.grad_out, CROSS.keep)
     assert {name: g.tolist() for name, g in expected.items()} == {
         name: g.tolist() for name, g in gradient.items()}
 
@@ -259,8 +259,8 @@ def test_an_eleventh_program_takes_one_line():
     assert table.rows[-1].fp64_gradients < 1e-13
 
 
-# What each fault leaves right. The gradient of b_o is the cotangent's sum whatever is done before;
-# that of b_v too, times W_o, as long as rows of weights sum to 1; that of b_k is zero.
+# What each fault leaves right. The gradient of b_o is the sum of the upstream gradient whatever is
+# done before; that of b_v too, times W_o, as long as rows of weights sum to 1; that of b_k is zero.
 FAULTS = {
     "no scale": ({"scale": 1.0}, {"b_k", "b_v", "b_o"}),
     "scale of d_model": ({"scale": 12 ** -0.5}, {"b_k", "b_v", "b_o"}),
@@ -291,9 +291,9 @@ def test_a_wrong_program_is_named_with_all_that_is_wrong_in_it(name):
     double, single = str(caught.value).split("\n")
     gap = table.differences[name, "float64"]["out"]
     assert double.startswith(f"{name}, float64: out differs by {gap:.1e}")
-    assert double.endswith("; allowed 1e-12")
+    assert double.endswith("; tolerance 1e-12")
     assert single.startswith(f"{name}, float32: out differs by ")
-    assert single.endswith("; allowed 1e-05")
+    assert single.endswith("; tolerance 1e-05")
     for quantity in quantities - {"out"}:
         assert f"gradient of {quantity} differs by " in double
     assert table.rows[1].fp64_outputs == gap
@@ -358,9 +358,9 @@ def test_modules_run_in_evaluation():
 # --- what a program must return
 
 @pytest.mark.parametrize(("spoil", "error", "message"), [
-    (lambda out: (out, out), TypeError, "out should be one array (2, 5, 12), got a tuple"),
-    (lambda out: out[:, :1], ValueError, "out should be (2, 5, 12), got (2, 1, 12)"),
-    (lambda out: out.float(), TypeError, "out should be float64, as x is, got float32"),
+    (lambda out: (out, out), TypeError, "out must be an array (2, 5, 12), got tuple"),
+    (lambda out: out[:, :1], ValueError, "out must be (2, 5, 12), got (2, 1, 12)"),
+    (lambda out: out.float(), TypeError, "out must be float64, the dtype of x, got float32"),
 ])
 def test_what_is_no_output_is_refused_and_its_program_named(spoil, error, message):
     program = parity.torch_function("odd", lambda *args: spoil(attend(*args)))
@@ -377,7 +377,7 @@ def test_what_is_no_output_is_refused_and_its_program_named(spoil, error, messag
 def test_float64_in_disguise_is_refused_where_float32_is_asked_for():
     program = parity.torch_function("double", lambda *args: attend(*args).double())
     parity.run(program, CROSS)
-    with raises(TypeError, "out should be float32, as x is, got float64"):
+    with raises(TypeError, "out must be float32, the dtype of x, got float64"):
         parity.run(program, CROSS, "float32")
 
 
@@ -405,27 +405,19 @@ def test_rows_hold_the_largest_differences():
 
 def test_a_table_shows_bounds_and_no_rounding_error():
     assert repr(TABLE) == (
-        "| program | fp64 outputs | fp64 gradients | fp32 outputs | fp32 gradients |\n"
-        "| --- | --- | --- | --- | --- |\n"
-        "| a | ≤ 1e-12 | ≤ 1e-12 | ≤ 1e-5 | ≤ 1e-5 |\n"
-        "| b <i> | **0.8** | — | **2e-5** | — |")
+        "| program   | fp64 outputs   | fp64 gradients   | fp32 outputs   | fp32 gradients   |\n"
+        "|:----------|:---------------|:-----------------|:---------------|:-----------------|\n"
+        "| a         | ≤ 1e-12        | ≤ 1e-12          | ≤ 1e-5         | ≤ 1e-5           |\n"
+        "| b <i>     | **0.8**        | —                | **2e-5**       | —                |")
 
 
 def test_a_table_is_drawn_in_a_notebook():
-    assert TABLE._repr_html_() == (
-        '<table class="dataframe"><thead><tr><th scope="col">program</th>'
-        '<th scope="col">fp64 outputs</th>'
-        '<th scope="col">fp64 gradients</th><th scope="col">fp32 outputs</th>'
-        '<th scope="col">fp32 gradients</th></tr></thead><tbody>'
-        '<tr><th scope="row">a</th><td>≤ 1e-12</td><td>≤ 1e-12</td><td>≤ 1e-5</td>'
-        '<td>≤ 1e-5</td></tr><tr><th scope="row">b &lt;i&gt;</th>'
-        '<td><strong>0.8</strong></td><td>—</td><td><strong>2e-5</strong></td><td>—</td></tr>'
-        '</tbody></table>')
+    assert TABLE._repr_markdown_() == repr(TABLE)
 
 
 def test_the_check_of_a_table():
-    with raises(AssertionError, "b <i>, float64: out differs by 8.3e-01; allowed 1e-12\n"
-                                "b <i>, float32: out differs by 2.0e-05; allowed 1e-05"):
+    with raises(AssertionError, "b <i>, float64: out differs by 8.3e-01; tolerance 1e-12\nb "
+                                "<i>, float32: out differs by 2.0e-05; tolerance 1e-05"):
         TABLE.check()
     good = parity.Table({key: gaps for key, gaps in TABLE.differences.items() if key[0] == "a"})
     assert good.check() is good
@@ -514,5 +506,5 @@ def test_a_layer_must_return_one_array():
         return layer(x, memory, return_attention_scores=True)
 
     program = parity.keras_layer("two", keras_build, call, weights.from_keras)
-    with raises(TypeError, "out should be one array (2, 5, 12), got a tuple"):
+    with raises(TypeError, "out must be an array (2, 5, 12), got tuple"):
         parity.run(program, CROSS)

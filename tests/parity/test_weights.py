@@ -168,11 +168,11 @@ def attend(program, params, call, d_in, d_out, W=SQUARE):
     """Check a torch program's output, and return its weights' gradients and the expected ones."""
     weights.load(program.double(), params)
     x, memory = sizes.sides(d_in=d_in)
-    cotangent = np.random.default_rng(1).standard_normal((2, 5, d_out))
+    grad_out = np.random.default_rng(1).standard_normal((2, 5, d_out))
     out = call(program, torch.as_tensor(x), torch.as_tensor(memory))
     close(out, reference.multi_head_attention(x, memory, W, HEADS, KEEP)[0])
-    out.backward(torch.as_tensor(cotangent))
-    expected = reference.multi_head_attention_gradient(x, memory, W, HEADS, cotangent, KEEP)
+    out.backward(torch.as_tensor(grad_out))
+    expected = reference.multi_head_attention_gradient(x, memory, W, HEADS, grad_out, KEEP)
     gradients = {name: p.grad for name, p in program.named_parameters()}
     return gradients, {name: expected[name] for name in W}
 
@@ -246,28 +246,29 @@ def test_conv1d_arrays_under_the_names_of_in_proj_are_refused():
     c_attn, c_proj = weights.to_gpt2(SQUARE)
     params = {"in_proj_weight": c_attn["w"], "in_proj_bias": c_attn["b"],
               "out_proj.weight": c_proj["w"], "out_proj.bias": c_proj["b"]}
-    wrong = "these do not fit as (out, in), but as (in, out) they do"
-    with raises(ValueError, "in_proj_weight (12, 36), in_proj_bias (36,), out_proj.weight "
-                            f"(12, 12), out_proj.bias (12,): {wrong}"):
+    wrong = "which do not fit together; they fit as (in, out)"
+    with raises(ValueError, "kernels must be (out, in), got in_proj_weight (12, 36), in_proj_bias "
+                            f"(36,), out_proj.weight (12, 12), out_proj.bias (12,), {wrong}"):
         weights.from_in_proj(params)
-    with raises(ValueError, f"in_proj_weight (12, 36), out_proj.weight (12, 12): {wrong}"):
+    with raises(ValueError, "kernels must be (out, in), got in_proj_weight (12, 36), "
+                            f"out_proj.weight (12, 12), {wrong}"):
         weights.from_in_proj(without_bias(params))
 
 
 def test_out_in_where_in_out_is_wanted_is_refused():
     c_attn, c_proj = ({"w": part["w"].T} for part in weights.to_gpt2(W))
-    with raises(ValueError, "c_attn w (36, 11), c_proj w (13, 12): "
-                            "these do not fit as (in, out), but as (out, in) they do"):
+    with raises(ValueError, "kernels must be (in, out), got c_attn w (36, 11), c_proj w (13, "
+                            "12), which do not fit together; they fit as (out, in)"):
         weights.from_gpt2(c_attn, c_proj)
 
 
 def test_in_out_where_out_in_is_wanted_is_refused_with_and_without_biases():
     params = {name: array.T for name, array in weights.to_linear(W, EINSUM).items()}
-    wrong = "these do not fit as (out, in), but as (in, out) they do"
-    with raises(ValueError, "w_qs.weight (11, 12), w_ks.weight (11, 12), w_vs.weight (11, 12), "
-                            f"fc.weight (12, 13): {wrong}"):
+    wrong = "which do not fit together; they fit as (in, out)"
+    with raises(ValueError, "kernels must be (out, in), got w_qs.weight (11, 12), w_ks.weight "
+                            f"(11, 12), w_vs.weight (11, 12), fc.weight (12, 13), {wrong}"):
         weights.from_linear(without_bias(params), EINSUM)
-    with pytest.raises(ValueError, match=r"but as \(in, out\) they do$"):
+    with pytest.raises(ValueError, match=r"they fit as \(in, out\)$"):
         weights.from_linear(params, EINSUM)
 
 
@@ -278,12 +279,12 @@ def test_in_out_where_out_in_is_wanted_is_refused_with_and_without_biases():
 def test_arrays_that_do_not_fit_each_other_are_refused(name, shape):
     params = weights.to_qkv_module(W) | {name: np.ones(shape)}
     listed = ", ".join(f"{name} {array.shape}" for name, array in params.items())
-    with raises(ValueError, f"{listed}: these do not fit as (out, in)"):
+    with raises(ValueError, f"kernels must be (out, in), got {listed}, which do not fit together"):
         weights.from_qkv_module(params)
 
 
 def test_q_and_k_of_different_width_are_refused():
-    with pytest.raises(ValueError, match=r"^W_q \(11, 12\), W_k \(11, 8\), .*do not fit"):
+    with pytest.raises(ValueError, match=r"got W_q \(11, 12\), W_k \(11, 8\), .*do not fit"):
         weights.to_linear({n: w for n, w in W.items() if n[0] == "W"} | {"W_k": W["W_k"][:, :8]},
                           EINSUM)
 
@@ -306,7 +307,7 @@ def test_names_of_another_layout_are_refused_and_recognised(reader):
     with pytest.raises(ValueError, match=r"^expected ") as caught:
         read(params)
     expected, got = str(caught.value).split(", got ")
-    assert got == f"{', '.join(params)}: {reader.strip()} reads that"
+    assert got == f"{', '.join(params)}; to read those, use {reader.strip()}"
     assert not set(params) & set(expected.split(", "))
 
 
@@ -317,22 +318,22 @@ def test_names_of_no_layout_are_refused():
     with raises(ValueError, f"expected {names}, got W_o.bias"):
         weights.from_qkv_module({"W_o.bias": params["W_o.bias"]})
     extra = {"W_qkv.scale": W["b_q"]}
-    with pytest.raises(ValueError, match=r"W_qkv.scale: from_qkv_module reads that$"):
+    with pytest.raises(ValueError, match=r"W_qkv.scale; to read those, use from_qkv_module$"):
         weights.from_qkv_module(weights.to_qkv_module(W) | extra)
 
 
 def test_lists_and_dicts_are_not_confused():
-    with raises(ValueError, "expected W_qkv.weight, W_qkv.bias, W_o.weight, W_o.bias, got 8 arrays "
-                            "without names: from_dense and from_keras read lists"):
+    with raises(ValueError, "expected W_qkv.weight, W_qkv.bias, W_o.weight, W_o.bias, got 8 "
+                            "arrays without names; to read a list, use from_dense or from_keras"):
         weights.from_qkv_module(weights.to_dense(W))
 
 
 def test_dense_kernels_and_keras_kernels_are_not_confused():
-    with raises(ValueError, "query kernel should have 2 axes, got (11, 3, 4): "
-                            "are these of keras.layers.MultiHeadAttention?"):
+    with raises(ValueError, "query kernel must have 2 axes, got (11, 3, 4): is it from "
+                            "keras.layers.MultiHeadAttention?"):
         weights.from_dense(weights.to_keras(W, HEADS))
-    with raises(ValueError, "query kernel should have 3 axes, got (11, 12): "
-                            "are these of Keras Dense layers?"):
+    with raises(ValueError, "query kernel must have 3 axes, got (11, 12): is it from Keras "
+                            "Dense layers?"):
         weights.from_keras(weights.to_dense(W)[::2])
     with raises(ValueError, "expected eight arrays, or four without biases, got 7"):
         weights.from_dense(weights.to_dense(W)[:7])
@@ -342,41 +343,43 @@ def test_dense_kernels_and_keras_kernels_are_not_confused():
 def test_keras_kernels_with_the_heads_first_are_refused(step):
     params = [np.moveaxis(array, 0, -1) if array.ndim == 3 and array.shape[0] == 11 else array
               for array in weights.to_keras(W, HEADS)][::step]
-    with raises(ValueError, "query kernel (3, 4, 11) and output kernel (3, 4, 13) should be "
-                            "(…, h, d) and (h, d, d_out) with one h; it looks like (h, d, d_in)"):
+    with raises(ValueError, "query kernel must be (…, h, d) and output kernel (h, d, d_out) "
+                            "with the same h, got (3, 4, 11) and (3, 4, 13); it may be (h, d, "
+                            "d_in)"):
         weights.from_keras(params)
 
 
 def test_a_keras_kernel_of_other_heads_is_refused():
     params = weights.to_keras(W, HEADS)
-    with raises(ValueError, "value kernel (11, 6, 2) and output kernel (3, 4, 13) should be "
-                            "(…, h, d) and (h, d, d_out) with one h"):
+    with raises(ValueError, "value kernel must be (…, h, d) and output kernel (h, d, d_out) "
+                            "with the same h, got (11, 6, 2) and (3, 4, 13)"):
         weights.from_keras([*params[:4], params[4].reshape(11, 6, 2), *params[5:]])
 
 
 def test_only_arrays_of_one_shape_can_be_packed():
-    with raises(ValueError, "only arrays of one shape can be packed, got W_q (11, 12), "
-                            "W_k (11, 12), W_v (11, 24)"):
+    with raises(ValueError, "W_q, W_k and W_v must have one shape to be packed, got (11, 12), "
+                            "(11, 12) and (11, 24)"):
         weights.to_gpt2(WIDE_V)
 
 
 def test_heads_that_do_not_divide_are_refused():
-    wrong = "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest: 2, 3, 4, 6"
+    wrong = ("d_model=12 is not divisible by n_heads=5 (remainder 2); nearest divisors: 2, 3, "
+             "4, 6")
     for call in (lambda: weights.to_interleaved(W, 5), lambda: weights.to_keras(W, 5),
                  lambda: weights.from_interleaved(weights.to_interleaved(W, 3), 5)):
         with raises(ValueError, wrong):
             call()
     narrow_v = WIDE_V | {"W_v": W["W_v"][:, :11], "b_v": W["b_v"][:11], "W_o": W["W_o"][:11]}
-    with raises(ValueError, "d_model=11 is not divisible by n_heads=3 (remainder 2); nearest: "
-                            "1, 11"):
+    with raises(ValueError, "d_model=11 is not divisible by n_heads=3 (remainder 2); nearest "
+                            "divisors: 1, 11"):
         weights.to_keras(narrow_v, HEADS)
 
 
 @pytest.mark.parametrize(("weights_", "name", "shape"), [
     (W, "W_q", (11, 12)), (SQUARE | {"W_o": W["W_o"], "b_o": W["b_o"]}, "W_o", (12, 13))])
 def test_what_nn_multihead_attention_cannot_hold_is_refused(weights_, name, shape):
-    with raises(ValueError, f"{name} is {shape}, and nn.MultiheadAttention with embed_dim=12 "
-                            "wants (12, 12)"):
+    with raises(ValueError, f"{name} must be (12, 12) for nn.MultiheadAttention with embed_dim=12, "
+                            f"got {shape}"):
         weights.to_in_proj(weights_)
 
 
@@ -405,7 +408,7 @@ def test_load_leaves_out_biases_of_zero_only():
     module = MultiHeadAttention(12, HEADS, d_in=11, d_out=13, bias=False).double()
     weights.load(module, weights.to_qkv_module(W_0))
     same(weights.from_qkv_module(module.state_dict()), W_0)
-    with pytest.raises(ValueError, match=r"^MultiHeadAttention holds .*, got .*W_o.bias"):
+    with pytest.raises(ValueError, match=r"^MultiHeadAttention has parameters .*, got .*W_o.bias"):
         weights.load(module, weights.to_qkv_module(W))
 
 
@@ -415,11 +418,11 @@ def test_load_names_both_sides_when_they_differ():
            "'W_o.weight': (12, 12), 'W_o.bias': (12,)}")
     for params in (weights.to_in_proj(SQUARE), weights.to_qkv_module(W)):
         shapes = {name: array.shape for name, array in params.items()}
-        with raises(ValueError, f"MultiHeadAttention holds {own}, got {shapes}"):
+        with raises(ValueError, f"MultiHeadAttention has parameters {own}, got {shapes}"):
             weights.load(module, params)
     params = weights.to_qkv_module(SQUARE)
     del params["W_o.bias"]
-    with pytest.raises(ValueError, match=r"^MultiHeadAttention holds"):
+    with pytest.raises(ValueError, match=r"^MultiHeadAttention has parameters"):
         weights.load(module, params)
 
 
@@ -430,7 +433,7 @@ def test_a_module_with_a_layer_norm():
     state = {name: p.detach().numpy() for name, p in module.state_dict().items()}
     weights.load(module.double(), state | weights.to_linear(W, EINSUM))
     same(weights.from_linear(module.state_dict(), EINSUM), W)
-    with pytest.raises(ValueError, match=r"^MultiHeadAttentionNew holds .*layer_norm.weight"):
+    with pytest.raises(ValueError, match=r"AttentionNew has parameters .*layer_norm.weight"):
         weights.load(module, weights.to_linear(W, EINSUM))
 
 
@@ -447,20 +450,20 @@ def tape(call, layer, W, d_in, d_out):
     """Check a layer's output; return its weights' gradients and the expected ones."""
     tf = frameworks.tensorflow()
     x, memory = sizes.sides(d_in=d_in)
-    cotangent = np.random.default_rng(1).standard_normal((2, 5, d_out))
+    grad_out = np.random.default_rng(1).standard_normal((2, 5, d_out))
     with tf.GradientTape() as watched:
         out = call(tf.constant(x), tf.constant(memory))
     close(out.numpy(), reference.multi_head_attention(x, memory, W, HEADS, KEEP)[0])
-    expected = reference.multi_head_attention_gradient(x, memory, W, HEADS, cotangent, KEEP)
-    gradients = watched.gradient(out, layer.trainable_variables, tf.constant(cotangent))
+    expected = reference.multi_head_attention_gradient(x, memory, W, HEADS, grad_out, KEEP)
+    gradients = watched.gradient(out, layer.trainable_variables, tf.constant(grad_out))
     return gradients, {name: expected[name] for name in W}
 
 
 def test_the_keras_layer(keras):
     layer = keras.layers.MultiHeadAttention(HEADS, 4, output_shape=13, dtype="float64")
     params = weights.to_keras(W, HEADS)
-    with raises(ValueError, "MultiHeadAttention has no weights before it is built: "
-                            "call it once, or its build()"):
+    with raises(ValueError, "MultiHeadAttention has no parameters before it is built: call it "
+                            "or its build() once"):
         weights.load(layer, params)
     layer.build((2, 5, 11), (2, 7, 11))
     assert weights.load(layer, params) is layer
@@ -483,14 +486,14 @@ def test_the_layer_of_four_dense_layers(keras, bias):
     got = weights.from_dense(gradients)
     all_close({name: got[name] for name in names}, {name: expected[name] for name in names})
     same(weights.from_dense(layer.get_weights()), W)
-    with pytest.raises(ValueError, match=r"^MultiHeadAttention holds \[\(11, 12\), "):
+    with pytest.raises(ValueError, match=r"^MultiHeadAttention has parameters \[\(11, 12\), "):
         weights.load(layer, weights.to_keras(W, HEADS))
 
 
 def test_load_keeps_the_dtype_of_a_layer(keras):
     layer = keras.layers.MultiHeadAttention(HEADS, 4, output_shape=13, use_bias=False)
     layer.build((2, 5, 11), (2, 7, 11))
-    with pytest.raises(ValueError, match=r"^MultiHeadAttention holds "):
+    with pytest.raises(ValueError, match=r"^MultiHeadAttention has parameters "):
         weights.load(layer, weights.to_keras(W, HEADS))
     W_0 = sizes.weights(bias=False)
     weights.load(layer, weights.to_keras(W_0, HEADS))

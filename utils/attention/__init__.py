@@ -1,5 +1,5 @@
-"""The attention that the chapters teach, a module for each way of writing it.
+"""The attention that the chapters teach, one module for each way of writing it.
 
-``from utils.attention.torch import MultiHeadAttention``. Nothing is imported here, so that a NumPy
-page never waits for PyTorch or TensorFlow.
+Import from the modules: ``from utils.attention.torch import MultiHeadAttention``. This file imports
+nothing, so that a page on NumPy does not load PyTorch or TensorFlow.
 """

@@ -1,7 +1,7 @@
 """Multi-head attention and its gradient, line by line in NumPy. Taught in `backward_by_hand`.
 
-A backward program takes ``g``, the *cotangent*: the gradient of the loss with respect to what the
-forward program returned, shaped like it. It returns the gradients with respect to what went in.
+A backward function takes the *upstream gradient* ``g``: the gradient of the loss with respect to
+the output of the forward function, of the same shape. It returns the gradients of the inputs.
 """
 
 import math
@@ -12,32 +12,33 @@ from utils import checks
 from utils.attention.numpy import masked_softmax
 
 
-def check_cotangent(g, shape):
-    """Raise ValueError unless the cotangent g has the shape of the output, ``shape``."""
-    if np.shape(g) != tuple(shape):
-        raise ValueError(f"the cotangent has the shape of the output, {tuple(shape)}; got "
-                         f"{np.shape(g)}" + ("; for the loss out.sum() it is all ones"
-                                             if np.ndim(g) == 0 else ""))
+def check_grad_out(grad_out, shape):
+    """Raise ValueError unless the upstream gradient has the shape of the output, ``shape``."""
+    if np.shape(grad_out) != tuple(shape):
+        cause = "; for the loss out.sum(), pass ones" if np.ndim(grad_out) == 0 else ""
+        raise ValueError("the upstream gradient must have the shape of the output, "
+                         f"{tuple(shape)}, got {np.shape(grad_out)}{cause}")
 
 
 def softmax_backward(weights, g):
     """Return the gradient of the scores, (…, i, j), (…, i, j) -> (…, i, j).
 
-    ``weights`` is what softmax returned, 0 where masked; there the gradient is exactly 0, too.
-    ``g`` is the gradient of the weights. Raises ValueError unless the two shapes are equal.
+    ``weights`` are the attention weights that softmax returned. Where they are 0, as for masked
+    keys, the gradient is exactly 0. ``g`` is the gradient of the weights. Raises ValueError unless
+    the two shapes are equal.
     """
-    check_cotangent(g, weights.shape)
+    check_grad_out(g, weights.shape)
     average = (weights * g).sum(axis=-1, keepdims=True)  # (…, i, 1)
     return weights * (g - average)
 
 
 def attention_backward(q, k, v, weights, g):
-    """Return the gradients of q, k, v, each shaped like its own: g is (…, i, d_v).
+    """Return the gradients of q, k and v, each shaped like its array.
 
-    ``q`` (…, i, d), ``k`` (…, j, d), ``v`` (…, j, d_v), and ``weights`` (…, i, j) as softmax
-    returned them. Raises ValueError when g is not shaped like the context.
+    ``q`` is (…, i, d), ``k`` (…, j, d), ``v`` (…, j, d_v), ``weights`` (…, i, j) as softmax
+    returned them, and ``g`` (…, i, d_v). Raises ValueError unless g has the shape of the context.
     """
-    check_cotangent(g, (*q.shape[:-1], v.shape[-1]))
+    check_grad_out(g, (*q.shape[:-1], v.shape[-1]))
     g_v = weights.mT @ g  # (…, j, d_v)
     g_weights = g @ v.mT  # (…, i, j)
     g_scores = softmax_backward(weights, g_weights) / math.sqrt(q.shape[-1])
@@ -45,37 +46,38 @@ def attention_backward(q, k, v, weights, g):
 
 
 def split(x, n_heads):
-    """Split the features into heads, (b, i, h * d) -> (b, h, i, d); its backward is ``merge``.
+    """Split the dimensions into heads, (b, i, h * d) -> (b, h, i, d).
 
-    Raises ValueError when n_heads does not divide the features.
+    Its backward is ``merge``. Raises ValueError when n_heads does not divide the last axis.
     """
     d_head = checks.heads(x, n_heads)
     return x.reshape(*x.shape[:2], n_heads, d_head).swapaxes(1, 2)
 
 
 def merge(x):
-    """Put the heads side by side, (b, h, i, d) -> (b, i, h * d); its backward is ``split``."""
+    """Merge the heads, (b, h, i, d) -> (b, i, h * d); inverse of ``split``."""
     batch, n_heads, length, d_head = x.shape
     return x.swapaxes(1, 2).reshape(batch, length, n_heads * d_head)
 
 
 def linear_backward(x, W, g):
-    """Return the gradients of x, W and b in x @ W + b: (b, i, m), (m, n), (n,) for g (b, i, n).
+    """Return the gradients of x, W and b in x @ W + b.
 
-    W and b serve all examples and words, so their gradients are sums over both. Raises ValueError
-    when g is not shaped like x @ W.
+    They are (b, i, m), (m, n) and (n,). ``g`` is (b, i, n). All examples and tokens share W and b,
+    so their gradients are sums over both. Raises ValueError unless g has the shape of x @ W.
     """
-    check_cotangent(g, (*x.shape[:-1], W.shape[1]))
+    check_grad_out(g, (*x.shape[:-1], W.shape[1]))
     words, g_words = x.reshape(-1, len(W)), g.reshape(-1, W.shape[1])
     return g @ W.T, words.T @ g_words, g_words.sum(axis=0)
 
 
 def multi_head_attention(x, memory, W, n_heads, keep=None):
-    """Return (out, kept): (b, i, d_in), (b, j, d_in) -> (b, i, d_out), and what backward needs.
+    """Return (out, kept); ``kept`` holds what the backward function needs.
 
-    ``W`` is a dict like the one from ``sizes.weights``; ``keep`` is bool, True = may attend, and
-    broadcasts to (b, h, i, j). A query that may attend to nothing gets a context of zeros. Raises
-    ValueError or TypeError for sizes or a mask that do not fit.
+    (b, i, d_in), (b, j, d_in) -> (b, i, d_out). ``W`` is a dict like the one from
+    ``sizes.weights``; ``keep`` is bool, True = may attend, and broadcasts to (b, h, i, j). The
+    context of a fully masked row is zero. Raises ValueError or TypeError for sizes or a mask that
+    do not fit.
     """
     q = split(x @ W["W_q"] + W["b_q"], n_heads)  # (b, h, i, d)
     k = split(memory @ W["W_k"] + W["b_k"], n_heads)  # (b, h, j, d)
@@ -88,11 +90,11 @@ def multi_head_attention(x, memory, W, n_heads, keep=None):
 
 
 def multi_head_attention_backward(kept, g):
-    """Return the gradients, a dict: ``x``, ``memory`` and every key of W, each shaped like its own.
+    """Return the gradients of ``x``, ``memory`` and every key of W, a dict.
 
     ``kept`` is what ``multi_head_attention`` returned with out, ``g`` (b, i, d_out) the gradient of
-    out. For self-attention (memory is x) the gradient of x is the sum of the two. Raises ValueError
-    when g is not shaped like out.
+    out. In self-attention (memory is x), the gradient of x is the sum of those of ``x`` and
+    ``memory``. Raises ValueError unless g has the shape of out.
     """
     x, memory, W, q, k, v, weights, context = kept
     g_context, W_o, b_o = linear_backward(context, W["W_o"], g)

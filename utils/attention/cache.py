@@ -1,7 +1,7 @@
-"""Keys and values kept, so that nothing is computed twice. Taught in chapter `kv_cache`.
+"""A cache of keys and values, so that no key is computed twice. Taught in chapter `kv_cache`.
 
-A key carries its position with it. Who may attend to whom is read off the positions, never off the
-places in an array, so it cannot matter in which chunks a text arrived.
+The cache stores the position of each key. Masks are computed from positions and not from array
+indices, so the result does not depend on the chunks in which a sequence arrived.
 """
 
 import torch
@@ -12,11 +12,11 @@ from utils.checks import cache as cache_checks
 
 
 def visible(queries, keys, window=None):
-    """Return keep, bool: a query may attend to the keys that stand at its own position or before.
+    """Return keep, bool: True for keys at or before the query's position.
 
     (b, i), (b, j) -> (b, 1, i, j), or (i,), (j,) -> (i, j): integer tensors of positions, on one
-    device; a key at position -1 is padding and nobody's. ``window``: how many positions a query
-    sees, its own included; None = all.
+    device. A key at position -1 is padding and masked for every query. ``window`` is the number of
+    positions that a query may attend to, including its own; None = all.
     """
     queries, keys = queries[..., None], keys[..., None, :]
     keep = (keys >= 0) & (keys <= queries)
@@ -26,26 +26,26 @@ def visible(queries, keys, window=None):
 
 
 class Cache:
-    """What one layer has read: its keys (b, h, j, d), values (b, h, j, d_v) and positions.
+    """Keys (b, h, j, d), values (b, h, j, d_v) and positions of a layer.
 
-    With a ``window``, a column is dropped once the last word no longer sees it, in any text of the
-    batch: without padding, ``window`` columns stay. An empty cache is false, as an empty list is:
-    ask `is None`. Raises ValueError for a window below 1.
+    With a ``window``, a column is dropped as soon as the last token of no sequence may attend to
+    it; without padding, ``window`` columns stay. An empty cache is false, like an empty list, so
+    test with `is None`. Raises ValueError for a window below 1.
     """
 
     def __init__(self, window=None):
         self.window, self.held = cache_checks.window(window), None
 
     def __len__(self):
-        """Return how many columns of keys are held, padding included."""
+        """Return the number of columns held, including padding."""
         return 0 if self.held is None else self.held[0].shape[-2]
 
     def extend(self, k, v, positions):
-        """Add keys and values, return all that the queries at ``positions`` may need.
+        """Add keys and values; return all that the queries may attend to.
 
-        k (b, h, j, d), v (b, h, j, d_v), positions (b, j) or (j,), -1 = padding; returned are k, v
-        and positions with more columns. Raises ValueError for sizes that do not fit, or positions
-        that are not later than those before, TypeError for dtypes.
+        k is (b, h, j, d), v (b, h, j, d_v), positions (b, j) or (j,), -1 = padding. Returns k, v
+        and positions with the columns held before them. Raises ValueError for shapes that do not
+        fit or positions that do not follow those held, TypeError for another dtype or device.
         """
         cache_checks.fits(self.held, k, v, positions)
         empty = k[..., :0, :], v[..., :0, :], positions[..., :0]
@@ -56,7 +56,7 @@ class Cache:
         return k, v, positions
 
     def still_seen(self, k, v, positions):
-        """Return the columns of k, v and positions that the last word of any text sees."""
+        """Return the columns that any last token may still attend to."""
         if self.window is None:
             return k, v, positions
         last = cache_checks.latest(positions)
@@ -65,7 +65,7 @@ class Cache:
         return k[..., seen, :], v[..., seen, :], positions[..., seen]
 
     def next_positions(self, x):
-        """Return the positions at which the words x (b, i, e) go on, (i,) or (b, i)."""
+        """Return the positions of the tokens x (b, i, e), (i,) or (b, i)."""
         new = torch.arange(x.shape[1], device=x.device)
         if self.held is None:
             return new
@@ -73,11 +73,12 @@ class Cache:
 
 
 class CausalAttention(MultiHeadAttention):
-    """Causal self-attention at given positions, with a cache or without, (b, i, e) -> (b, i, e).
+    """Causal self-attention, with or without a cache, (b, i, e).
 
-    ``window``: how many positions a query sees, its own included; None = all before it. Override
-    ``heads_at`` to tell q and k where they stand, ``attend`` to compute the context in another way.
-    Raises ValueError when n_heads does not divide d_model, or for a window below 1.
+    ``window`` is the number of positions that a query may attend to, including its own; None = all.
+    Override ``heads_at`` to make q and k depend on their positions, ``attend`` to compute the
+    context in another way. Raises ValueError when n_heads does not divide d_model, or for a window
+    below 1.
     """
 
     attend = staticmethod(fused_attention)  # (q, k, v, keep, causal) -> context
@@ -87,15 +88,15 @@ class CausalAttention(MultiHeadAttention):
         self.window = cache_checks.window(window)
 
     def heads_at(self, x, positions):
-        """Return q, k and v of the words x (b, i, e) at these positions, (b, h, i, d) each."""
+        """Return q, k and v of x (b, i, e), (b, h, i, d) each."""
         return self.project(x)
 
     def forward(self, x, positions=None, cache=None):
-        """Return out. ``positions``: (i,) or (b, i), -1 = padding; by default, a text begins here.
+        """Return out; with a ``cache``, queries attend to its keys, too.
 
-        With a ``cache``, queries also see what it holds, and it takes up what they leave; positions
-        go on where it ends. Padding gets the bias of W_o. Raises as ``Cache.extend`` does, and
-        ValueError for a cache of another window.
+        ``positions`` are (i,) or (b, i), -1 = padding; by default they follow those in the cache,
+        or start at 0. The cache is extended by the keys of x. At padding, out is the bias of W_o.
+        Raises as ``Cache.extend`` does, and ValueError for a cache of another window.
         """
         cache_checks.same_window(self, cache)
         plain = positions is None and cache is None and self.window is None
@@ -107,7 +108,7 @@ class CausalAttention(MultiHeadAttention):
         if cache is not None:
             k, v, where = cache.extend(k, v, positions)  # (b, h, j, d)
         keep = None if plain else visible(positions, where, self.window)
-        if not plain and x.shape[1] == 1 and keep.all():  # one word after all others
+        if not plain and x.shape[1] == 1 and keep.all():  # one token after all others
             keep = None
         context = self.attend(q, k, v, keep, causal=plain)
         return self.W_o(merge_heads(context))
@@ -117,11 +118,11 @@ AXES = (-2, -2, -1)  # of the columns: in k (b, h, j, d), v (b, h, j, d_v), posi
 
 
 class PreallocatedCache(Cache):
-    """A ``Cache`` of at most ``room`` columns, for decoding: nothing is copied when a token comes.
+    """A ``Cache`` for decoding with memory for ``room`` columns: a new token copies no other.
 
-    With a ``window``, tokens that nobody sees are given up from the front, and what is held moves
-    there when the room is used up: what ``extend`` returned stays right until the next call only.
-    Raises ValueError for room or a window below 1.
+    With a ``window``, columns that no query may attend to are dropped from the front. When the room
+    is used up, the columns held move to the front. So views that ``extend`` returned are valid only
+    until its next call. Raises ValueError for room or a window below 1.
     """
 
     def __init__(self, room, window=None):
@@ -129,10 +130,10 @@ class PreallocatedCache(Cache):
         self.room, self.sides, self.end = cache_checks.room(room), None, 0
 
     def extend(self, k, v, positions):
-        """Add keys and values, return views of all that the queries at ``positions`` may need.
+        """Add keys and values; return views of all that the queries may attend to.
 
-        Shapes and errors as for ``Cache.extend``; ValueError, too, when the room does not suffice
-        or a gradient would flow through k or v.
+        Shapes and errors are those of ``Cache.extend``. Also raises ValueError when the room does
+        not suffice, or when k or v requires a gradient.
         """
         cache_checks.fits(self.held, k, v, positions)
         cache_checks.not_recorded(k, v)
@@ -153,7 +154,7 @@ class PreallocatedCache(Cache):
         return tuple(whole)
 
     def still_seen(self, k, v, positions):
-        """Return views of k, v and positions from the first column on that a last word sees."""
+        """Return views of all columns from the first that a last token may attend to."""
         if self.window is None:
             return k, v, positions
         seen = visible(cache_checks.latest(positions), positions, self.window)
@@ -170,7 +171,7 @@ class PreallocatedCache(Cache):
 
 
 def _emptied(side, axis, room):
-    """Return room for ``room`` columns like those of ``side``."""
+    """Return an uninitialised tensor like ``side``, with ``room`` columns."""
     shape = list(side.shape)
     shape[axis] = room
     return side.new_empty(shape)

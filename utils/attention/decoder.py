@@ -1,7 +1,7 @@
-"""A decoder's attention: nothing looks ahead. Taught in chapter `decoder_mask`.
+"""The attention of a decoder: no output depends on a later token. Taught in `decoder_mask`.
 
-``w_q w_k w_v`` and ``w_o`` are layers that map the last axis, such as ``nn.Linear``. They are given
-by the caller, so that whoever trains them has made them once.
+``w_q w_k w_v`` and ``w_o`` are layers that map the last axis, such as ``nn.Linear``. The caller
+creates them once and passes them, so that they can be trained.
 """
 
 import torch
@@ -12,20 +12,21 @@ from utils.attention.torch import attention
 
 
 def causal_mask(seq):
-    """Return a bool tensor (i, i), True = may attend: each place of ``seq`` (b, i, …) sees 0 .. i.
+    """Return the causal mask of ``seq`` (b, i, …), bool (i, i).
 
-    It lies on the device of ``seq``.
+    True = may attend. The mask is on the device of ``seq``.
     """
     seq_len = seq.size(1)
     return torch.ones(seq_len, seq_len, dtype=torch.bool, device=seq.device).tril()
 
 
 def multi_head_attention(query, key, value, w_q, w_k, w_v, w_o, head, mask=None):
-    """Return out of ``head`` heads, (b, i, d_in), (b, j, d_in), (b, j, d_in) -> (b, i, d_out).
+    """Return the output of multi-head attention, (b, i, d_out).
 
-    ``mask`` is bool, True = may attend, and broadcasts to (b, h, i, j); a query that may attend to
-    nothing gets what w_o makes of zeros. In cross-attention it is the padding of ``key``. Raises
-    ValueError or TypeError for heads or a mask that do not fit. Source:
+    query is (b, i, d_in), key and value are (b, j, d_in). ``mask`` is bool, True = may attend, and
+    broadcasts to (b, h, i, j); in cross-attention it masks the padding of ``key``. The context of a
+    fully masked row is zero. Raises ValueError or TypeError for heads or a mask that do not fit.
+    Source:
     https://arxiv.org/abs/1706.03762, section 3.2.2.
     """
     query = split_heads(w_q(query), head)  # (b, h, i, d)
@@ -36,11 +37,11 @@ def multi_head_attention(query, key, value, w_q, w_k, w_v, w_o, head, mask=None)
 
 
 def masked_multi_head_self_attention(x, w_q, w_k, w_v, w_o, head, mask=None):
-    """Return out, (b, i, d_in) -> (b, i, d_out): no place hears a later one.
+    """Return the output of causal self-attention, (b, i, d_out).
 
-    ``mask`` (bool, True = may attend, broadcasts to (b, h, i, i)) forbids more, such as padding; it
-    cannot allow the future. Raises as ``multi_head_attention`` does. Source:
-    https://arxiv.org/abs/1706.03762, section 3.2.3.
+    x is (b, i, d_in). ``mask`` (bool, True = may attend, broadcasts to (b, h, i, i)) can mask
+    further keys, such as padding; later tokens stay masked. Raises as ``multi_head_attention``
+    does. Source: https://arxiv.org/abs/1706.03762, section 3.2.3.
     """
     query, key, value = (split_heads(w(x), head) for w in (w_q, w_k, w_v))
     mask = checks.keep(mask, query, key)

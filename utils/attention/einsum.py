@@ -1,7 +1,7 @@
 """Multi-head attention written with einsum and einops. Taught in chapter `einsum`.
 
-Letters here, and elsewhere in the course: l is i (query), t is j (key), head is h, and k and v are
-the features of one head, of which values may have more or fewer than keys.
+The letters differ from the rest of the course: l is i (query), t is j (key), head is h. k and v are
+the dimensions of one head in keys and in values; their numbers may differ.
 """
 
 import math
@@ -15,13 +15,13 @@ from utils.attention.torch import masked_softmax
 
 
 class MultiHeadAttentionNew(nn.Module):
-    """Multi-head attention with residual and LayerNorm; attn is laid out (h, b, i, j).
+    """Multi-head attention with residual and LayerNorm.
 
-    ``d_model`` is the width of q, k, v and output; each of ``n_head`` heads has ``d_k`` features of
-    q and k, and ``d_v`` of v. ``dropout`` acts on the output of ``fc``, in training only.
-    ``residual`` adds q to it, ``layer_norm`` normalises the sum over the features: switch both off
-    to compare with a program that has neither. Source: https://arxiv.org/abs/1706.03762, sections
-    3.1 and 3.2.2.
+    ``d_model`` is the last axis of q, k, v and output. Each of ``n_head`` heads has ``d_k``
+    dimensions in q and k, and ``d_v`` in v. ``dropout`` acts on the output of ``fc``, in training
+    only. ``residual`` adds q to it, and ``layer_norm`` normalises the sum over the last axis; turn
+    both off to compare with a program that has neither. Source:
+    https://arxiv.org/abs/1706.03762, sections 3.1 and 3.2.2.
     """
 
     def __init__(self, n_head, d_model, d_k, d_v, dropout=0.1, *, residual=True, layer_norm=True):
@@ -38,11 +38,11 @@ class MultiHeadAttentionNew(nn.Module):
         self.layer_norm = nn.LayerNorm(d_model) if layer_norm else nn.Identity()
 
     def forward(self, q, k, v, mask=None):
-        """Return (output, attn): (b, i, e), (b, j, e), (b, j, e) -> (b, i, e), (h, b, i, j).
+        """Return (output, attn), (b, i, e) and (h, b, i, j).
 
-        ``mask`` is bool, **True = drop** (the opposite of keep: pass ``~keep``), and broadcasts to
-        (b, i, j). A query that may attend to nothing gets a context of zeros. ``attn`` sums to 1
-        over the keys. Raises ValueError or TypeError for sizes or a mask that do not fit.
+        q is (b, i, e), k and v are (b, j, e). ``mask`` is bool, **True = drop** (the opposite of
+        keep: pass ``~keep``), and broadcasts to (b, i, j). Rows of ``attn`` sum to 1, fully masked
+        rows to 0. Raises ValueError or TypeError for sizes or a mask that do not fit.
         """
         keep = checks.drop(mask, q, k, v)  # True = may attend
         residual, n = q, self.n_head

@@ -1,7 +1,8 @@
-"""Attention by parts: states that merge, tiles, and a program that never holds n × n numbers.
+"""Attention in tiles, whose results are merged: it never holds all n × n scores at once.
 
-All but ``partial`` and ``merge`` work on (b, h, i, d). For float32 and float64: sums are kept in
-the inputs' dtype, and half precision is too coarse for that. Taught in chapter `flash`. Sources:
+All functions but ``partial`` and ``merge`` take (b, h, i, d). They accumulate in the dtype of the
+inputs: use float32 or float64, because half precision is not accurate enough. Taught in chapter
+`flash`. Sources:
 Milakov and Gimelshein 2018, https://arxiv.org/abs/1805.02867 (the running maximum); Rabe and Staats
 2021, https://arxiv.org/abs/2112.05682; Dao et al. 2022, https://arxiv.org/abs/2205.14135 (tiles,
 and the weights computed again in the backward pass).
@@ -19,12 +20,16 @@ from utils.checks.causal import tiled_keep
 def partial(q, k, v, keep=None):
     """Return the state of attention to these keys alone: (context, lse).
 
-    (…, i, d), (…, j, d), (…, j, d_v) -> (…, i, d_v), (…, i). The context is averaged over the keys
-    given; ``lse`` is the logarithm of the sum of exp(scores). A query that sees none of them has a
+    (…, i, d), (…, j, d), (…, j, d_v) -> (…, i, d_v), (…, i). The context is the weighted mean of
+    the given values; ``lse`` is the logarithm of the sum of exp(scores). A fully masked row has a
     context of zeros and an lse of -inf, the *empty state*. ``keep`` and errors as in
     ``utils.attention.torch.attention``.
     """
-    keep = checks.keep(keep, q, k)
+    return partial_state(q, k, v, checks.keep(keep, q, k))
+
+
+def partial_state(q, k, v, keep):
+    """Return the state as ``partial`` does, without checking ``keep``."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])  # (…, i, j)
     if keep is None:
         lse = scores.logsumexp(dim=-1, keepdim=True)
@@ -38,10 +43,11 @@ def partial(q, k, v, keep=None):
 
 
 def merge(a, b):
-    """Return the state of attention to the keys of both: (context, lse), (context, lse) -> same.
+    """Return the state of attention to the keys of both states a and b.
 
-    Contexts are (…, i, d_v), lse (…, i), as ``partial`` returns them. Order and grouping make no
-    difference beyond rounding; the empty state (zeros, -inf) changes nothing, not by a bit.
+    A state is (context, lse), (…, i, d_v) and (…, i), as ``partial`` returns it. The order and the
+    grouping of merges change the result only by rounding; merging the empty state (zeros, -inf)
+    does not change it at all.
     """
     (context_a, lse_a), (context_b, lse_b) = a, b
     top = torch.maximum(lse_a, lse_b)  # (…, i)
@@ -55,9 +61,10 @@ def merge(a, b):
 
 
 def tiles(n_q, n_k, tile, causal=False):
-    """Yield (rows, columns), slices, of the tiles of (i, j) that may be seen.
+    """Yield (rows, columns), two slices, of each tile that is needed.
 
-    Tiles are ``tile`` × ``tile``, smaller at the edges. ``causal``: none above the diagonal.
+    Tiles of (i, j) are ``tile`` × ``tile``, smaller at the edges. If ``causal``, tiles above the
+    diagonal are left out.
     """
     for i in range(0, n_q, tile):
         rows = slice(i, min(i + tile, n_q))
@@ -66,14 +73,15 @@ def tiles(n_q, n_k, tile, causal=False):
 
 
 def cut(keep, causal, rows, columns, device=None):
-    """Return the mask of one tile, bool (…, i, j), or None where it hides nothing.
+    """Return the mask of one tile, bool (…, i, j), or None.
 
-    ``keep`` (…, i or 1, j or 1) or None is sliced where it is not broadcast; ``causal`` adds the
-    triangle of a tile on the diagonal.
+    ``keep`` (…, i or 1, j or 1) or None is sliced along the axes that are not broadcast. If
+    ``causal``, the causal mask is added in tiles on the diagonal. None means that no mask is
+    needed.
     """
     if keep is not None:
-        i, j = (part if size > 1 else slice(None)
-                for part, size in zip((rows, columns), keep.shape[-2:], strict=True))
+        i = rows if keep.shape[-2] > 1 else slice(None)
+        j = columns if keep.shape[-1] > 1 else slice(None)
         keep = keep[..., i, j]
     if not causal or rows != columns:
         return keep
@@ -83,30 +91,31 @@ def cut(keep, causal, rows, columns, device=None):
 
 
 def forward_tiles(q, k, v, keep=None, causal=False, tile=256):
-    """Return the state of attention to all keys, computed tile by tile: (context, lse).
+    """Return (context, lse) of attention to all keys, tile by tile.
 
     (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v), (b, h, i). ``keep`` is a bool
-    tensor or None. Written into, so no gradient passes backward: see ``TiledAttention``.
+    tensor that fits, or None. Results are written in place, so autograd cannot differentiate it:
+    use ``TiledAttention``.
     """
     context = v.new_zeros(*q.shape[:3], v.shape[3])  # (b, h, i, d_v)
     lse = q.new_full(q.shape[:3], -math.inf)  # (b, h, i)
     for i, j in tiles(q.shape[2], k.shape[2], tile, causal):
         part = cut(keep, causal, i, j, q.device)
-        new = partial(q[:, :, i], k[:, :, j], v[:, :, j], part)
+        new = partial_state(q[:, :, i], k[:, :, j], v[:, :, j], part)
         old = context[:, :, i], lse[:, :, i]
         context[:, :, i], lse[:, :, i] = merge(old, new)
     return context, lse
 
 
-def backward_tiles(g_out, q, k, v, keep, causal, tile, context, lse):
-    """Return the gradients of q, k and v; each tile's weights are computed again from lse.
+def backward_tiles(grad_out, q, k, v, keep, causal, tile, context, lse):
+    """Return the gradients of q, k and v; recompute the weights from lse.
 
-    g_out (b, h, i, d_v): the gradient of the context; context and lse as ``forward_tiles`` returned
-    them for the same arguments.
+    grad_out (b, h, i, d_v) is the gradient of the context; context and lse are those that
+    ``forward_tiles`` returned for the same arguments.
     """
     scale = 1 / math.sqrt(q.shape[3])
     lse = lse.masked_fill(lse == -math.inf, math.inf)  # exp(… - inf) = 0
-    mean = (g_out * context).sum(dim=3, keepdim=True)  # (b, h, i, 1)
+    mean = (grad_out * context).sum(dim=3, keepdim=True)  # (b, h, i, 1)
     g_q, g_k, g_v = map(torch.zeros_like, (q, k, v))
     for i, j in tiles(q.shape[2], k.shape[2], tile, causal):
         scores = q[:, :, i] @ k[:, :, j].mT * scale
@@ -114,19 +123,20 @@ def backward_tiles(g_out, q, k, v, keep, causal, tile, context, lse):
         if part is not None:
             scores = scores.masked_fill(~part, -math.inf)
         weights = torch.exp(scores - lse[:, :, i, None])
-        g_weights = g_out[:, :, i] @ v[:, :, j].mT
+        g_weights = grad_out[:, :, i] @ v[:, :, j].mT
         g_scores = weights * (g_weights - mean[:, :, i]) * scale
         g_q[:, :, i] += g_scores @ k[:, :, j]
         g_k[:, :, j] += g_scores.mT @ q[:, :, i]
-        g_v[:, :, j] += weights.mT @ g_out[:, :, i]
+        g_v[:, :, j] += weights.mT @ grad_out[:, :, i]
     return g_q, g_k, g_v
 
 
 class TiledAttention(torch.autograd.Function):
-    """Attention whose backward pass computes the weights again instead of keeping them.
+    """Attention that recomputes the weights in the backward pass.
 
-    ``apply(q, k, v, keep, causal, tile)``, as ``tiled_attention``. It keeps q, k, v, the context
-    and lse: of n scores in a row, one number. Not differentiable twice.
+    ``apply(q, k, v, keep, causal, tile)`` takes what ``tiled_attention`` takes, checked. For the
+    backward pass it stores q, k, v, the context and lse, one number for each row of scores. It
+    cannot be differentiated twice.
     """
 
     @staticmethod
@@ -139,20 +149,21 @@ class TiledAttention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, g_out):
-        """Return the gradients of q, k and v, and None for each other argument."""
-        q, k, v, keep, context, lse = ctx.saved_tensors
-        grad = backward_tiles(g_out, q, k, v, keep, *ctx.options, context, lse)
+    def backward(ctx, grad_out):
+        """Return the gradients of q, k and v; None for other arguments."""
+        *inputs, context, lse = ctx.saved_tensors
+        grad = backward_tiles(grad_out, *inputs, *ctx.options, context, lse)
         return *grad, None, None, None
 
 
 def tiled_attention(q, k, v, keep=None, causal=False, tile=256):
-    """Return the context of ``attention``, holding ``tile`` × ``tile`` scores of a head at a time.
+    """Return the context of ``attention`` with few scores held at a time.
 
-    (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v), and no more in the backward pass.
-    ``keep`` is bool, True = may attend, broadcasts to (b, h, i, j) and is cut tile by tile, never
-    expanded; ``causal=True`` adds the causal mask and leaves out the tiles above the diagonal. A
-    query that sees nothing gets zeros. Raises as ``flash_checks.tiled`` does.
+    (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v). Forward and backward pass hold
+    ``tile`` × ``tile`` scores of each head at a time. ``keep`` is bool, True = may attend, and
+    broadcasts to (b, h, i, j); it is sliced and never expanded. ``causal=True`` adds the causal
+    mask and leaves out the tiles above the diagonal. Fully masked rows are zero. Raises as
+    ``checks.causal.tiled_keep`` does.
     """
     keep = tiled_keep(q, k, v, keep, causal, tile)
     return TiledAttention.apply(q, k, v, keep, causal, tile)

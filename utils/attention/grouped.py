@@ -1,63 +1,56 @@
 """Several heads of q that share one head of k and v. Taught in chapter `fewer_heads`.
 
-Head h of q reads head h // group of k and v. Neither is ever repeated in memory. Sources: one head
-for all, https://arxiv.org/abs/1911.02150; groups, https://arxiv.org/abs/2305.13245.
+Head h of q uses head h // group of k and v, which are not repeated in memory. Sources: one shared
+head, https://arxiv.org/abs/1911.02150; groups, https://arxiv.org/abs/2305.13245.
 """
 
-
-import torch.nn.functional as F
 from torch import nn
 
+from utils import checks
 from utils.attention.cache import CausalAttention
 from utils.attention.heads import split_heads
-from utils.attention.torch import fused_attention
+from utils.attention.torch import sdpa
 from utils.checks import cache as cache_checks
-from utils.checks.causal import with_causal
 
 
 def folded_attention(q, k, v, keep=None):
-    """Return the context; the heads that share keys ask as more queries of one head.
+    """Return the context; heads that share keys become queries of one head.
 
-    (b, h, i, d), (b, h_kv, j, d), (b, h_kv, j, d_v) -> (b, h, i, d_v). k and v are read as they
-    are; a ``keep`` for i > 1 queries is repeated for each head of a group. ``keep`` (bool, True =
-    may attend) broadcasts to (b, h, i, j). Raises ValueError for sizes that do not fit.
+    (b, h, i, d), (b, h_kv, j, d), (b, h_kv, j, d_v) -> (b, h, i, d_v). k and v are not copied; a
+    ``keep`` is repeated for each head of a group. ``keep`` (bool, True = may attend) broadcasts to
+    (b, h, i, j). Raises ValueError or TypeError for sizes or a mask that do not fit.
     """
     group, (batch, n_heads, n_q, d) = cache_checks.shared(q, k, v), q.shape
     kv_heads, n_k = k.shape[1:3]
-    keep = with_causal(keep, False, q, k)
+    keep = checks.keep(keep, q, k)
     if keep is not None:
         keep = keep.expand(batch, n_heads, n_q, n_k)
         keep = keep.reshape(batch, kv_heads, group * n_q, n_k)
     q = q.reshape(batch, kv_heads, group * n_q, d)
-    context = fused_attention(q, k, v, keep)  # (b, h_kv, group i, d_v)
+    context = sdpa(q, k, v, keep)  # (b, h_kv, group i, d_v)
     return context.reshape(batch, n_heads, n_q, v.shape[-1])
 
 
 def grouped_attention(q, k, v, keep=None, causal=False):
     """Return the context of ``fused_attention`` where k and v may have fewer heads than q.
 
-    (b, h, i, d), (b, h_kv, j, d), (b, h_kv, j, d_v) -> (b, h, i, d_v). A single query, as in
-    decoding, is folded; several go to PyTorch's kernel, which on a CPU copies k and v only when d_v
-    is not d. ``keep``, ``causal`` and errors as for ``fused_attention``, and those of the sizes.
+    (b, h, i, d), (b, h_kv, j, d), (b, h_kv, j, d_v) -> (b, h, i, d_v). ``folded_attention`` handles
+    a single query, as in decoding. Several queries go to PyTorch's kernel, which on a CPU copies k
+    and v only if d_v is not d. ``keep`` and ``causal`` as for ``fused_attention``. Raises
+    as both do.
     """
+    if q.shape[-2] == 1 and not causal:
+        return folded_attention(q, k, v, keep)
     cache_checks.shared(q, k, v)
-    n_q, n_k = q.shape[-2], k.shape[-2]
-    if n_q == 1:
-        return folded_attention(q, k, v, with_causal(keep, causal, q, k))
-    if keep is None and (not causal or n_q == n_k):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
-    keep = with_causal(keep, causal, q, k)
-    empty = ~keep.any(dim=-1, keepdim=True)  # (…, i, 1)
-    context = F.scaled_dot_product_attention(
-        q.masked_fill(empty, 0), k, v, attn_mask=keep | empty, enable_gqa=True)
-    return context.masked_fill(empty, 0)
+    keep = checks.keep(keep, q, k)
+    return sdpa(q, k, v, keep, causal, enable_gqa=True)
 
 
 class GroupedAttention(CausalAttention):
     """``CausalAttention`` with fewer heads of k and v than of q, (b, i, e) -> (b, i, e).
 
-    ``W_qkv`` holds [q | k | v], k and v narrower. Raises ValueError when n_kv_heads does not divide
-    n_heads, and as ``CausalAttention`` does.
+    ``W_qkv`` packs the projections as [q | k | v], where k and v have fewer heads. Raises
+    ValueError when n_kv_heads does not divide n_heads, and as ``CausalAttention`` does.
     """
 
     attend = staticmethod(grouped_attention)

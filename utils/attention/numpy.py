@@ -1,7 +1,7 @@
-"""Attention in NumPy: the taught programs. Taught in Part 1 and in chapter `per_head_loops`.
+"""Attention in NumPy. Taught in Part 1 and in chapter `per_head_loops`.
 
-The multi-head program is the finished and corrected form of an encoder that works on one example
-at a time, with GPT-2's packed weights ``c_attn`` and ``c_proj``.
+``mha`` completes and corrects an encoder that takes one example at a time, with the packed
+parameters ``c_attn`` and ``c_proj`` of GPT-2.
 """
 
 import math
@@ -12,27 +12,27 @@ from utils import checks
 
 
 def additive_scores(q, k, W_q, W_k, w_v):
-    """Return w_v · tanh(q W_q + k W_k) for each pair, (…, i, d_q), (…, j, d_k) -> (…, i, j).
+    """Return the scores w_v · tanh(q W_q + k W_k), (…, i, j).
 
-    ``W_q`` (d_q, hidden), ``W_k`` (d_k, hidden), ``w_v`` (hidden,). Source:
-    https://arxiv.org/abs/1409.0473, appendix A.1.2.
+    ``q`` is (…, i, d_q), ``k`` (…, j, d_k), ``W_q`` (d_q, hidden), ``W_k`` (d_k, hidden) and
+    ``w_v`` (hidden,). Source: https://arxiv.org/abs/1409.0473, appendix A.1.2.
     """
     hidden = (q @ W_q)[..., :, None, :] + (k @ W_k)[..., None, :, :]
     return np.tanh(hidden) @ w_v  # (…, i, j, hidden) -> (…, i, j)
 
 
 def softmax(scores):
-    """Return exp(scores) divided by its sum over the last axis, without overflow. (…, j)."""
+    """Return softmax over the last axis, without overflow, (…, j)."""
     shifted = scores - scores.max(axis=-1, keepdims=True)  # largest becomes 0
     exps = np.exp(shifted)
     return exps / exps.sum(axis=-1, keepdims=True)
 
 
 def masked_softmax(scores, keep=None):
-    """Return softmax over the keys that ``keep`` allows, (…, i, j) -> (…, i, j).
+    """Return softmax over the keys that are not masked, (…, i, j).
 
-    ``keep`` is bool, True = may attend, and broadcasts to the scores. A query that may attend to
-    nothing gets zeros.
+    ``scores`` are (…, i, j). ``keep`` is bool, True = may attend, and broadcasts to the scores.
+    Fully masked rows become zeros.
     """
     if keep is None:
         return softmax(scores)
@@ -42,10 +42,11 @@ def masked_softmax(scores, keep=None):
 
 
 def attention(q, k, v, keep=None):
-    """Return softmax(q kᵀ / sqrt(d)) v, (…, i, d), (…, j, d), (…, j, d_v) -> (…, i, d_v).
+    """Return the context softmax(q kᵀ / sqrt(d)) v, (…, i, d_v).
 
-    ``keep`` is bool, True = may attend, and broadcasts to (…, i, j). Raises ValueError or TypeError
-    for a mask that does not fit. Source: https://arxiv.org/abs/1706.03762, equation 1.
+    ``q`` is (…, i, d), ``k`` (…, j, d), ``v`` (…, j, d_v). ``keep`` is bool, True = may attend, and
+    broadcasts to (…, i, j). Raises ValueError or TypeError for a mask that does not fit. Source:
+    https://arxiv.org/abs/1706.03762, equation 1.
     """
     keep = checks.keep(keep, q, k)
     scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])  # (…, i, j)
@@ -55,7 +56,7 @@ def attention(q, k, v, keep=None):
 def additive_attention(q, k, v, W_q, W_k, w_v, keep=None):
     """Return softmax(additive scores) v, (…, i, d_q), (…, j, d_k), (…, j, d_v) -> (…, i, d_v).
 
-    The weights are those of ``additive_scores``; ``keep`` and errors as in ``attention``.
+    ``W_q``, ``W_k`` and ``w_v`` as in ``additive_scores``; ``keep`` and errors as in ``attention``.
     """
     keep = checks.keep(keep, q @ W_q, k @ W_k)
     return masked_softmax(additive_scores(q, k, W_q, W_k, w_v), keep) @ v
@@ -67,13 +68,14 @@ def linear(x, w, b):
 
 
 def mha(x, c_attn, c_proj, n_head, keep=None):
-    """Return multi-head self-attention, (…, n_seq, n_in) -> (…, n_seq, n_out).
+    """Return multi-head self-attention, (…, n_seq, n_out).
 
-    ``c_attn`` is a dict, ``w`` (n_in, 3 * n_embd) and ``b`` (3 * n_embd,): the projections packed
-    as [q | k | v]. ``c_proj`` is a dict, ``w`` (n_embd, n_out) and ``b`` (n_out,). ``keep`` is
-    bool, True = may attend, the same for all heads, and broadcasts to (…, n_seq, n_seq). Raises
-    ValueError when n_head does not divide n_embd, and as ``attention`` does. Names and layout are
-    GPT-2's: https://github.com/openai/gpt-2/blob/master/src/model.py
+    x is (…, n_seq, n_in). ``c_attn`` is a dict with ``w`` (n_in, 3 * n_embd) and ``b`` (3 *
+    n_embd,): the projections packed as [q | k | v]. ``c_proj`` is a dict with ``w`` (n_embd, n_out)
+    and ``b`` (n_out,). ``keep`` is bool, True = may attend, the same for all heads, and broadcasts
+    to (…, n_seq, n_seq). Raises ValueError when n_head does not divide n_embd, and as ``attention``
+    does. Names and layout are those of GPT-2:
+    https://github.com/openai/gpt-2/blob/master/src/model.py
     """
     qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 × (…, n_seq, n_embd)
     checks.divisible(qkv[0].shape[-1], n_head)

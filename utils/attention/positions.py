@@ -1,7 +1,7 @@
-"""Where a word stands, told to attention: added to x, added to the scores, or by turning q and k.
+"""Positional information: vectors to add to x, terms to add to scores, and rotations of q and k.
 
-ALiBi is taught in chapter ``sequence_first`` (NumPy, to be *added* to scaled scores), the rest in
-chapter ``positions`` (PyTorch). What else is added to scores: ``utils.attention.positions``.
+Chapter `sequence_first` teaches ALiBi (NumPy, *added* to scaled scores), chapter `positions` the
+other functions (PyTorch).
 """
 
 import numpy as np
@@ -12,10 +12,10 @@ from utils import masks
 
 
 def sinusoidal(positions, e, base=10_000.0):
-    """Return what is added to the words at these positions, (…, i) -> (…, i, e).
+    """Return the vectors to add at these positions, (…, i) -> (…, i, e).
 
-    Feature 2n holds sin(position / base^(2n / e)), feature 2n + 1 the cosine. ``positions``, dtype,
-    device and errors as for ``rotary``. Source: Vaswani et al. 2017, section 3.5,
+    Dimension 2n is sin(position / base^(2n / e)), dimension 2n + 1 the cosine. ``positions``,
+    dtype, device and errors as for ``rotary``. Source: Vaswani et al. 2017, section 3.5,
     https://arxiv.org/abs/1706.03762.
     """
     cos, sin = rotary(positions, e, base)
@@ -23,15 +23,16 @@ def sinusoidal(positions, e, base=10_000.0):
 
 
 def rotary(positions, d, base=10_000.0):
-    """Return cos and sin of the angles by which RoPE turns, (…, i) -> (…, i, d / 2) each.
+    """Return cos and sin of RoPE's angles, (…, i) -> (…, i, d / 2) each.
 
-    Pair n of a word turns by position / base^(2n / d) radians. ``positions`` may be integers or
-    floats, in any order, other ones for each example. Angles are taken in float64; what is returned
-    has the dtype of floating-point positions, else float32, on their device. Raises ValueError when
-    d is odd. Source: Su et al. 2021, https://arxiv.org/abs/2104.09864.
+    Pair n of a token is rotated by position / base^(2n / d) radians. ``positions`` may be integers
+    or floats, in any order, and differ between examples. Angles are computed in float64. The
+    results have the dtype of ``positions`` if that is floating-point, else float32, and are on the
+    device of ``positions``. Raises ValueError when d is odd. Source: Su et al. 2021,
+    https://arxiv.org/abs/2104.09864.
     """
     if d % 2:
-        raise ValueError(f"{d} features do not go into pairs: d must be even")
+        raise ValueError(f"d must be even, because dimensions are rotated in pairs, got d={d}")
     positions = torch.as_tensor(positions)
     dtype = positions.dtype if positions.is_floating_point() else torch.float32
     n = torch.arange(d // 2, dtype=torch.float64, device=positions.device)
@@ -40,12 +41,12 @@ def rotary(positions, d, base=10_000.0):
 
 
 def rotate(x, cos, sin, interleaved=False):
-    """Turn the pairs of features of x by the angles of ``rotary``, (…, i, d) -> (…, i, d).
+    """Rotate pairs of dimensions of x by ``rotary``'s angles, (…, i, d).
 
-    The pairs are features n and n + d / 2 or, ``interleaved``, 2n and 2n + 1. When cos and sin are
-    narrower than d / 2, only the first 2 * cos.shape[-1] features turn. cos and sin take x's dtype
-    and broadcast: (i, d / 2) or (b, 1, i, d / 2) against (b, h, i, d). Raises ValueError when
-    they are wider, or do not fit x.
+    The pairs are dimensions n and n + d / 2 or, if ``interleaved``, 2n and 2n + 1. If cos and sin
+    have fewer than d / 2 angles, only the first 2 * cos.shape[-1] dimensions are rotated. cos and
+    sin are cast to the dtype of x and broadcast: (i, d / 2) or (b, 1, i, d / 2) for (b, h, i, d).
+    Raises ValueError when they have more than d / 2 angles, or do not fit x.
     """
     check_angles(x, cos, sin)
     cos, sin, half = cos.to(x), sin.to(x), cos.shape[-1]
@@ -57,31 +58,32 @@ def rotate(x, cos, sin, interleaved=False):
 
 def check_angles(x, cos, sin):
     """Raise ValueError unless cos and sin, (…, i, at most d / 2), broadcast to x, (…, i, d)."""
-    shape, places = tuple(cos.shape), tuple(x.shape[:-1])
+    shape, axes = tuple(cos.shape), tuple(x.shape[:-1])
     if sin.shape != cos.shape:
-        raise ValueError(f"cos is {shape}, sin is {tuple(sin.shape)}: they belong together")
+        raise ValueError(f"cos and sin must have one shape, got {shape} and {tuple(sin.shape)}")
     if 2 * shape[-1] > x.shape[-1]:
-        raise ValueError(f"cos has the angles of {shape[-1]} pairs, x has {x.shape[-1]} features: "
-                         "rotary(positions, d) takes the features of one head")
-    if len(shape) == 3 and len(places) == 3 and shape[0] != 1:
-        raise ValueError(f"cos {shape} is ambiguous against x {tuple(x.shape)}: is its first axis "
-                         "the examples or the heads? pass cos[:, None] or cos[None], and sin so")
-    if any(have not in (1, want) for have, want in zip(shape[-2::-1], places[::-1], strict=False)
-           ) or len(shape) > len(x.shape):
-        raise ValueError(f"cos {shape} does not fit x {tuple(x.shape)}: there must be an angle "
-                         "for each place of x, or one for all")
+        raise ValueError(f"cos has {shape[-1]} angles, but x has {x.shape[-1]} dimensions, that is "
+                         f"{x.shape[-1] // 2} pairs: call rotary(positions, d) with d = d_head")
+    if len(shape) == 3 and len(axes) == 3 and shape[0] != 1:
+        raise ValueError(f"cos {shape} is ambiguous for x {tuple(x.shape)}: if its first axis is "
+                         "the examples, pass cos[:, None]; if it is the heads, cos[None]; likewise "
+                         "sin")
+    fits = all(have in (1, want) for have, want in zip(shape[-2::-1], axes[::-1], strict=False))
+    if not fits or len(shape) > len(x.shape):
+        raise ValueError(f"cos {shape} does not broadcast to x {tuple(x.shape)}: all axes of cos "
+                         "but the last must be those of x, or 1")
 
 
 def alibi_slopes(n_heads):
-    """Return what each head charges for one position of distance, (h,), float64.
+    """Return the slope of each head in ALiBi, (h,), float64.
 
-    For 2^k heads the geometric series 2^(-8 / n), 2^(-16 / n), …, 2^-8. Otherwise the series of the
-    next smaller power of two, then every other slope of the next larger one's, beginning with its
-    first. Raises ValueError for fewer than one head. Source: Press, Smith and Lewis 2022,
-    https://arxiv.org/abs/2108.12409, section 3, and their program.
+    For n = 2^k heads, the slopes are 2^(-8 / n), 2^(-16 / n), …, 2^-8. For another number, the
+    slopes of the next smaller power of two come first, then every other slope of the next larger
+    one, starting with its first. Raises ValueError for fewer than one head. Source: Press, Smith
+    and Lewis 2022, https://arxiv.org/abs/2108.12409, section 3, and their program.
     """
     if n_heads < 1:
-        raise ValueError(f"n_heads={n_heads}: there must be at least one head")
+        raise ValueError(f"n_heads must be at least 1, got {n_heads}")
     power = 2 ** (int(n_heads).bit_length() - 1)  # the largest power of two <= n_heads
     slopes = 2.0 ** (-8 / power * np.arange(1, power + 1))
     between = 2.0 ** (-4 / power * np.arange(1, 2 * power, 2))
@@ -89,36 +91,37 @@ def alibi_slopes(n_heads):
 
 
 def alibi_bias(n_heads, n_q, n_k, align=None):
-    """Return the bias (h, i, j): minus the slope of the head times the distance from i to j.
+    """Return the bias (h, i, j) = -slope of head h * distance of i and j.
 
-    ``align`` as in ``masks.offsets``: needed, and only needed, when n_q != n_k. The paper has
-    causal attention in mind; keys after the query pay for their distance like those before it.
+    ``align`` as in ``masks.offsets``; it is required only when n_q != n_k. The paper treats causal
+    attention; here the bias of keys after the query depends on distance in the same way.
     """
     distance = np.abs(masks.offsets(n_q, n_k, align))  # (i, j)
     return -alibi_slopes(n_heads)[:, None, None] * distance
 
 
 def relative_scores(q, table, offsets):
-    """Return q_i · table[clip(j − i)], Shaw's term: (…, i, d), (2 * reach + 1, d) -> (…, i, j).
+    """Return q_i · table[clip(j − i)], Shaw's term, (…, i, j).
 
-    Row ``reach + o`` of ``table`` stands for the offset o; beyond ``reach`` its first and its last
-    row do. ``offsets`` (i, j) holds j − i: ``masks.offsets`` or keys[None] - queries[:, None]. Add
-    to q kᵀ before the scale. Raises ValueError for a table with an even number of rows.
+    q is (…, i, d) and ``table`` (2 * reach + 1, d). Row ``reach + o`` of ``table`` belongs to the
+    offset o; offsets beyond ``reach`` use the first or the last row. ``offsets`` (i, j) is j − i,
+    from ``masks.offsets`` or keys[None] - queries[:, None]. Add the result to q kᵀ before scaling.
+    Raises ValueError for a table with an even number of rows.
     Source: Shaw, Uszkoreit and Vaswani 2018, https://arxiv.org/abs/1803.02155, section 3.2.
     """
     reach, even = divmod(len(table) - 1, 2)
     if even:
-        raise ValueError(f"table has {len(table)} rows, not 2 * reach + 1")
+        raise ValueError(f"table must have an odd number of rows, 2 * reach + 1, got {len(table)}")
     row = torch.as_tensor(offsets).clamp(-reach, reach) + reach  # (i, j)
     return torch.einsum("...id,ijd->...ij", q, table[row])
 
 
 def relative_shift(x):
-    """Turn scores of distances into scores of keys, (…, i, j + i − 1) -> (…, i, j).
+    """Convert scores by distance into scores by key, (…, i, j + i − 1) -> (…, i, j).
 
-    Column m of x is the distance n_k − 1 − m, and the last query stands at the last key: row i
-    moves n_q − 1 − i to the left. Source: Dai et al. 2019, https://arxiv.org/abs/1901.02860,
-    appendix B.
+    Column m of x belongs to the distance n_k − 1 − m, and the last query has the position of the
+    last key, so row i is shifted to the left by n_q − 1 − i. Source: Dai et al. 2019,
+    https://arxiv.org/abs/1901.02860, appendix B.
     """
     n_q, n_distances = x.shape[-2:]
     x = F.pad(x, (1, 0)).flatten(-2)[..., n_q:]
@@ -129,8 +132,8 @@ def transformer_xl_scores(q, k, r, u, v):
     """Return Transformer-XL's scores before the scale: (…, i, d), (…, j, d) -> (…, i, j).
 
     q_i · k_j + q_i · r + u · k_j + v · r, where r is the row of ``r`` (…, j + i − 1, d) for the
-    distance from j to i: its first row is the distance n_k − 1, its last 1 − n_q. The last query
-    stands at the last key. ``u`` and ``v`` (d,) or (h, 1, d) are learned. Source: Dai et al. 2019,
-    https://arxiv.org/abs/1901.02860, section 3.3.
+    distance from j to i: its first row is for distance n_k − 1, its last for 1 − n_q. The last
+    query has the position of the last key. ``u`` and ``v``, (d,) or (h, 1, d), are learned. Source:
+    Dai et al. 2019, https://arxiv.org/abs/1901.02860, section 3.3.
     """
     return (q + u) @ k.mT + relative_shift((q + v) @ r.mT)

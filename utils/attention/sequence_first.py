@@ -1,7 +1,7 @@
 """Attention with the sequence as the first axis, in labml.ai's style. Taught in `sequence_first`.
 
 Inputs are (seq, batch, d_model), heads (seq, batch, head, d), scores and weights (i, j, b, h), and
-a mask is (i, j, b), True or 1 = may attend. Names and signatures are those of
+a mask is (i, j, b), True or 1 = may attend. Names and signatures are from
 https://nn.labml.ai/transformers/mha.html.
 """
 
@@ -15,7 +15,7 @@ from utils.attention.positions import alibi_bias
 
 
 class PrepareForMultiHeadAttention(nn.Module):
-    """Project and split into heads, (…, d_model) -> (…, heads, d_k), whatever axes come first."""
+    """Project and split into heads, (…, d_model) -> (…, heads, d_k)."""
 
     def __init__(self, d_model, heads, d_k, bias):
         super().__init__()
@@ -28,10 +28,10 @@ class PrepareForMultiHeadAttention(nn.Module):
 
 
 def masked_softmax(scores, mask=None):
-    """Return softmax over the keys that ``mask`` allows, (i, j, b, h) -> (i, j, b, h).
+    """Return softmax over the keys that are not masked, (i, j, b, h).
 
-    ``mask`` is a bool tensor, True = may attend, and broadcasts to the scores. A query that may
-    attend to nothing gets zeros, and a gradient of zero.
+    ``mask`` is a bool tensor, True = may attend, and broadcasts to the scores. Fully masked rows
+    are zero, and so are their gradients.
     """
     if mask is None:
         return scores.softmax(dim=1)
@@ -41,12 +41,13 @@ def masked_softmax(scores, mask=None):
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head attention, (i, b, e), (j, b, e), (j, b, e) -> (i, b, e), e = d_model.
+    """Multi-head attention, (i, b, e), (j, b, e), (j, b, e) -> (i, b, e).
 
-    ``bias`` is that of the query's and the key's projection; value and output always have one.
-    ``dropout_prob`` acts on the weights, in training only. After a call ``attn`` holds the weights
-    (i, j, b, h) before dropout, detached. Override ``get_scores`` for other attention. Raises
-    ValueError when heads does not divide d_model. Source: https://nn.labml.ai/transformers/mha.html
+    e is d_model. ``bias`` switches the biases of query and key; value and output always have one.
+    ``dropout_prob`` acts on the attention weights, in training only. After a call, ``attn`` holds
+    the attention weights (i, j, b, h) before dropout, detached. Override ``get_scores`` for other
+    scores. Raises ValueError when heads does not divide d_model. Source:
+    https://nn.labml.ai/transformers/mha.html
     """
 
     def __init__(self, heads, d_model, dropout_prob=0.1, bias=True):
@@ -61,24 +62,29 @@ class MultiHeadAttention(nn.Module):
         self.attn = None
 
     def get_scores(self, query, key):
-        """Return the scores before scaling, (i, b, h, d), (j, b, h, d) -> (i, j, b, h)."""
+        """Return the scores before scaling, (i, j, b, h).
+
+        query is (i, b, h, d), key is (j, b, h, d).
+        """
         return torch.einsum("ibhd,jbhd->ijbh", query, key)
 
     def prepare_mask(self, mask, query_shape, key_shape):
-        """Return a mask (1 or i, j, 1 or b) as a bool tensor with an axis of 1 for the heads.
+        """Return the mask as bool, (1 or i, j, 1 or b, 1).
 
-        True or 1 = may attend; the shapes are those of query and key, (i, b, e) and (j, b, e).
-        Raises TypeError for other numbers than 0 and 1, ValueError for a shape that does not fit.
+        ``mask`` is (1 or i, j, 1 or b), True or 1 = may attend. The shapes are those of query and
+        key, (i, b, e) and (j, b, e). Raises TypeError for numbers other than 0 and 1, ValueError
+        for a shape that does not fit.
         """
         mask = checks.sequence_mask(mask, query_shape, key_shape)
         device = self.output.weight.device
         return torch.as_tensor(mask, device=device).unsqueeze(-1)
 
     def forward(self, *, query, key, value, mask=None):
-        """Return the output (i, b, e). ``mask`` as in ``prepare_mask``; None allows everything.
+        """Return the output (i, b, e).
 
-        A query that may attend to nothing gets the bias of ``output``. Raises ValueError for
-        inputs whose shapes do not fit.
+        ``mask`` as in ``prepare_mask``; with None, no key is masked. In a fully masked row, the
+        result is the bias of ``output``. Raises ValueError when the shapes of the inputs do not
+        fit.
         """
         checks.sequence_first(query, key, value, self.output.in_features)
         if mask is not None:
@@ -93,10 +99,10 @@ class MultiHeadAttention(nn.Module):
 
 
 class AlibiMultiHeadAttention(MultiHeadAttention):
-    """``MultiHeadAttention`` with ALiBi: a key pays for its distance, each head at its own rate.
+    """``MultiHeadAttention`` with ALiBi: distance reduces a score.
 
-    ``align`` says where the queries stand when n_q != n_k, as in ``masks.causal``; attributes and
-    arguments otherwise as above. Source: Press, Smith and Lewis 2022,
+    ``align`` as in ``masks.causal``; it is required only when n_q != n_k. Other attributes and
+    arguments are those of ``MultiHeadAttention``. Source: Press, Smith and Lewis 2022,
     https://arxiv.org/abs/2108.12409, section 3.
     """
 
@@ -105,7 +111,7 @@ class AlibiMultiHeadAttention(MultiHeadAttention):
         self.align = align
 
     def get_scores(self, query, key):
-        """Return the scores before scaling; the bias is divided by the scale that follows."""
+        """Return the scores before scaling, with the bias divided by it."""
         scores = super().get_scores(query, key)  # (i, j, b, h)
         bias = alibi_bias(self.heads, len(query), len(key), self.align)
         bias = torch.as_tensor(bias).to(scores).permute(1, 2, 0)  # (i, j, h)

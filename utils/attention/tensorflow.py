@@ -1,7 +1,8 @@
 """Attention in TensorFlow, with the names of Dive into Deep Learning. Taught in `transpose_qkv`.
 
-Heads are folded into the batch axis, (b * h, i, d), and masks are lengths: ``valid_lens`` says how
-many keys, counted from the first, may be attended to. The equation is that of all other modules.
+Heads are folded into the batch axis, (b * h, i, d), and masks are lengths: ``valid_lens`` is the
+number of keys, counted from the first, that a query may attend to. The equation is the same as in
+all other modules.
 """
 
 import math
@@ -12,11 +13,11 @@ tf = frameworks.tensorflow()
 
 
 def masked_softmax(X, valid_lens):
-    """Return softmax over the first ``valid_lens`` keys, (b, i, j) -> (b, i, j).
+    """Return softmax over the first ``valid_lens`` keys, (b, i, j).
 
-    ``valid_lens``: integers 0 .. n_k, one for each example, (b,), or for each query, (b, i); None =
-    all keys. A query of length 0 gets zeros, and a gradient of zero. Raises TypeError or ValueError
-    for lengths that do not fit.
+    ``valid_lens`` are integers 0 .. n_k, one for each example, (b,), or for each query, (b, i);
+    None = all keys. A row with length 0 is zero, and so is its gradient. Raises TypeError or
+    ValueError for lengths that do not fit.
     """
     if valid_lens is None:
         return tf.nn.softmax(X, axis=-1)
@@ -29,16 +30,17 @@ def masked_softmax(X, valid_lens):
 
 
 class DotProductAttention(tf.keras.layers.Layer):
-    """Scaled dot-product attention, (b, i, d), (b, j, d), (b, j, d_v) -> (b, i, d_v).
+    """Scaled dot-product attention, (b, i, d) -> (b, i, d_v).
 
-    ``dropout`` acts on the weights, in training only. ``attention_weights`` holds those of the last
-    call, (b, i, j), before dropout. Source: https://arxiv.org/abs/1706.03762, equation 1.
+    Keys are (b, j, d), values are (b, j, d_v). ``dropout`` acts on the attention weights, in
+    training only. ``attention_weights`` holds those of the last call, (b, i, j), before dropout.
+    Source: https://arxiv.org/abs/1706.03762, equation 1.
     """
 
     def __init__(self, dropout, **kwargs):
         super().__init__(**kwargs)
         self.dropout = tf.keras.layers.Dropout(dropout, dtype=self.dtype_policy)
-        self.built = True  # it has no weights
+        self.built = True  # it has no parameters
 
     def call(self, queries, keys, values, valid_lens, training=None):
         """Return the context; ``valid_lens`` as in ``masked_softmax``."""
@@ -50,11 +52,11 @@ class DotProductAttention(tf.keras.layers.Layer):
 
 
 class AdditiveAttention(tf.keras.layers.Layer):
-    """Additive attention, (b, i, query_size), (b, j, key_size), (b, j, d_v) -> (b, i, d_v).
+    """Additive attention, (b, i, query_size) -> (b, i, d_v).
 
-    The score of a pair is w_v · tanh(q W_q + k W_k), with ``num_hiddens`` features inside the tanh.
-    ``dropout`` and ``attention_weights`` as in ``DotProductAttention``. Source:
-    https://arxiv.org/abs/1409.0473, appendix A.1.2.
+    Keys are (b, j, key_size), values are (b, j, d_v). The score of a pair is w_v · tanh(q W_q + k
+    W_k), with ``num_hiddens`` dimensions inside the tanh. ``dropout`` and ``attention_weights`` as
+    in ``DotProductAttention``. Source: https://arxiv.org/abs/1409.0473, appendix A.1.2.
     """
 
     def __init__(self, key_size, query_size, num_hiddens, dropout, **kwargs):
@@ -77,9 +79,10 @@ class AdditiveAttention(tf.keras.layers.Layer):
 
 
 def dense(name, size_in, size_out, bias, dtype):
-    """Return a Keras Dense layer (…, size_in) -> (…, size_out) whose weights exist already.
+    """Return a built Keras Dense layer, (…, size_in) -> (…, size_out).
 
-    It refuses any other input; ``kernel`` is (size_in, size_out). ``dtype`` is a dtype or a policy.
+    ``kernel`` is (size_in, size_out); inputs of another size raise an error. ``dtype`` is a dtype
+    or a policy.
     """
     layer = tf.keras.layers.Dense(size_out, use_bias=bias, name=name, dtype=dtype)
     layer.build((None, size_in))
@@ -90,7 +93,7 @@ def transpose_qkv(X, num_heads):
     """Fold the heads into the batch axis, (b, i, h * d) -> (b * h, i, d).
 
     Row ``b * num_heads + h`` is head h of example b. Raises ValueError when num_heads does not
-    divide the features.
+    divide the last axis.
     """
     d = checks.heads(X, num_heads)
     batch, n = tf.shape(X)[0], tf.shape(X)[1]
@@ -100,7 +103,7 @@ def transpose_qkv(X, num_heads):
 
 
 def transpose_output(X, num_heads):
-    """Put the heads side by side again, (b * h, i, d) -> (b, i, h * d)."""
+    """Merge the heads, (b * h, i, d) -> (b, i, h * d)."""
     n, d = tf.shape(X)[1], X.shape[2]
     X = tf.reshape(X, (-1, num_heads, n, d))  # (b, h, i, d)
     X = tf.transpose(X, perm=(0, 2, 1, 3))  # (b, i, h, d)
@@ -108,10 +111,11 @@ def transpose_output(X, num_heads):
 
 
 class MultiHeadAttention(tf.keras.layers.Layer):
-    """Multi-head attention, (b, i, query_size), (b, j, key_size) -> (b, i, num_hiddens).
+    """Multi-head attention, (b, i, query_size) -> (b, i, num_hiddens).
 
-    ``values`` are (b, j, value_size). ``dropout`` acts on the weights, in training only; they are
-    kept, (b * h, i, j), in ``attention.attention_weights``. Raises ValueError when num_heads does
+    ``keys`` are (b, j, key_size), ``values`` are (b, j, value_size). ``dropout`` acts on the
+    attention weights, in training only; they are stored, (b * h, i, j), in
+    ``attention.attention_weights``. Raises ValueError when num_heads does
     not divide num_hiddens. Source: https://arxiv.org/abs/1706.03762, section 3.2.2.
     """
 
@@ -128,7 +132,7 @@ class MultiHeadAttention(tf.keras.layers.Layer):
         self.built = True
 
     def call(self, queries, keys, values, valid_lens, training=None):
-        """Return out; ``valid_lens`` as in ``masked_softmax``, the same for all heads."""
+        """Return out; ``valid_lens`` as in ``masked_softmax``."""
         queries = transpose_qkv(self.W_q(queries), self.num_heads)
         keys = transpose_qkv(self.W_k(keys), self.num_heads)
         values = transpose_qkv(self.W_v(values), self.num_heads)

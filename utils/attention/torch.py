@@ -1,8 +1,8 @@
-"""Attention in PyTorch: the taught programs and the fast path.
+"""Attention in PyTorch.
 
-``attention`` and ``masked_softmax`` are taught in chapter `masks`, ``attention_per_head`` in
-`per_head_loops`, ``additive_attention``, in TensorFlow, in `transpose_qkv`, the rest in
-`view_and_transpose`.
+Chapter `masks` teaches ``attention`` and ``masked_softmax``, `per_head_loops` teaches
+``attention_per_head``, `transpose_qkv` teaches ``additive_attention`` (in TensorFlow), and
+`view_and_transpose` teaches the rest.
 """
 
 import math
@@ -17,10 +17,10 @@ from utils.checks.causal import with_causal
 
 
 def masked_softmax(scores, keep=None):
-    """Return softmax over the keys that ``keep`` allows, (…, i, j) -> (…, i, j).
+    """Return softmax over the keys that are not masked, (…, i, j).
 
-    ``keep`` is a bool tensor, True = may attend, and broadcasts to the scores. A query that may
-    attend to nothing gets zeros, and a gradient of zero.
+    ``scores`` are (…, i, j). ``keep`` is a bool tensor, True = may attend, and broadcasts to the
+    scores. Fully masked rows are zero, and so are their gradients.
     """
     if keep is None:
         return scores.softmax(dim=-1)
@@ -30,10 +30,11 @@ def masked_softmax(scores, keep=None):
 
 
 def attention(q, k, v, keep=None):
-    """Return (context, weights): (…, i, d), (…, j, d), (…, j, d_v) -> (…, i, d_v), (…, i, j).
+    """Return (context, weights), (…, i, d_v) and (…, i, j).
 
-    ``keep`` is bool, True = may attend, and broadcasts to (…, i, j). Raises ValueError or TypeError
-    for a mask that does not fit. Source: https://arxiv.org/abs/1706.03762, equation 1.
+    q is (…, i, d), k is (…, j, d), v is (…, j, d_v). ``keep`` is bool, True = may attend, and
+    broadcasts to (…, i, j). Raises ValueError or TypeError for a mask that does not fit. Source:
+    https://arxiv.org/abs/1706.03762, equation 1.
     """
     keep = checks.keep(keep, q, k)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (…, i, j)
@@ -56,10 +57,10 @@ def additive_attention(q, k, v, W_q, W_k, w_v, keep=None):
 
 
 def attention_per_head(q, k, v, n_heads, keep=None):
-    """Return (context, weights) of several heads, computed one after the other.
+    """Return (context, weights), computed one head after the other.
 
-    (b, i, e), (b, j, e), (b, j, e) -> (b, i, e), (b, h, i, j). Head h reads features h d to
-    (h + 1) d of q, k and v, which are projected already, and writes the same ones of the context.
+    (b, i, e), (b, j, e), (b, j, e) -> (b, i, e), (b, h, i, j). q, k and v are projected already.
+    Head h reads their dimensions h d to (h + 1) d, and writes these dimensions of the context.
     ``keep`` is bool, True = may attend, and broadcasts to (b, h, i, j). Raises ValueError or
     TypeError for sizes or a mask that do not fit.
     """
@@ -74,29 +75,41 @@ def attention_per_head(q, k, v, n_heads, keep=None):
     return torch.cat(contexts, dim=-1), torch.stack(weights, dim=1)
 
 
-def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
-    """Return the context of ``attention`` without ever storing the weights.
+def sdpa(q, k, v, keep=None, causal=False, **options):
+    """Call PyTorch's SDPA; the context of a fully masked row is zero.
 
-    (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v), by PyTorch's
-    `scaled_dot_product_attention` (on a CPU, it does store them with dropout, or where d_v is not
-    d). ``keep`` as in ``attention``; ``causal=True`` adds the causal mask, without storing it when
-    there is no other. ``dropout`` is the probability with which a weight is dropped, now: pass 0 in
-    evaluation. Raises as ``with_causal`` does.
+    (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v). ``keep`` is None or a bool tensor
+    that broadcasts to (b, h, i, j); it is not checked. ``causal=True`` adds the causal mask, which
+    is not stored if there is no other mask. Raises ValueError for ``causal`` with n_q != n_k.
     """
     if keep is None and (not causal or q.shape[-2] == k.shape[-2]):
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
+        return F.scaled_dot_product_attention(
+            q, k, v, is_causal=causal, **options)
     keep = with_causal(keep, causal, q, k)
     empty = ~keep.any(dim=-1, keepdim=True)  # (…, i, 1)
     context = F.scaled_dot_product_attention(
-        q.masked_fill(empty, 0), k, v, attn_mask=keep | empty, dropout_p=dropout)
+        q.masked_fill(empty, 0), k, v, attn_mask=keep | empty, **options)
     return context.masked_fill(empty, 0)
+
+
+def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
+    """Return the context of ``attention`` without storing the weights.
+
+    (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v), by PyTorch's
+    `scaled_dot_product_attention`. (On a CPU, that does store the weights if there is dropout, or
+    if d_v is not d.) ``keep`` as in ``attention``; ``causal=True`` adds the causal mask.
+    ``dropout`` is the probability with which a weight is dropped; pass 0 in evaluation. Raises as
+    ``attention`` does, and ValueError for ``causal`` with n_q != n_k.
+    """
+    keep = checks.keep(keep, q, k)
+    return sdpa(q, k, v, keep, causal, dropout_p=dropout)
 
 
 class MultiHeadAttention(nn.Module):
     """Multi-head attention, (b, i, d_in), (b, j, d_in) -> (b, i, d_out).
 
-    ``d_in`` and ``d_out`` default to ``d_model``. ``W_qkv`` holds the three projections packed as
-    [q | k | v]; ``dropout`` acts on the weights, in training only. Raises ValueError when n_heads
+    ``d_in`` and ``d_out`` default to ``d_model``. ``W_qkv`` packs the three projections as [q | k |
+    v]; ``dropout`` acts on the attention weights, in training only. Raises ValueError when n_heads
     does not divide d_model. Source: https://arxiv.org/abs/1706.03762, section 3.2.2.
     """
 
@@ -108,7 +121,7 @@ class MultiHeadAttention(nn.Module):
         self.W_o = nn.Linear(d_model, d_out or d_model, bias=bias)
 
     def project(self, x, memory=None):
-        """Return q, k, v split into heads: (b, h, i, d), (b, h, j, d), (b, h, j, d)."""
+        """Return q, k and v, split into heads, (b, h, i or j, d)."""
         if memory is None:
             qkv = self.W_qkv(x).chunk(3, dim=-1)  # 3 × (b, i, e)
         else:
@@ -118,15 +131,16 @@ class MultiHeadAttention(nn.Module):
         return [split_heads(side, self.n_heads) for side in qkv]
 
     def forward(self, x, memory=None, keep=None, causal=False, return_weights=False):
-        """Return out, or (out, weights) with weights (b, h, i, j) before dropout.
+        """Return out, or (out, weights) with weights (b, h, i, j).
 
-        ``memory`` defaults to x: self-attention. ``keep`` is bool, True = may attend, and
-        broadcasts to (b, h, i, j); ``causal=True`` adds the causal mask. Asking for the weights
-        does not change out.
+        ``memory`` defaults to x, which is self-attention. ``keep`` is bool, True = may attend, and
+        broadcasts to (b, h, i, j); ``causal=True`` adds the causal mask. The weights are those
+        before dropout; ``return_weights`` does not change out. Raises as ``fused_attention`` does.
         """
         q, k, v = self.project(x, memory)
+        keep = checks.keep(keep, q, k)
         dropout = self.dropout if self.training else 0.0
-        context = fused_attention(q, k, v, keep, causal, dropout)  # (b, h, i, d)
+        context = sdpa(q, k, v, keep, causal, dropout_p=dropout)
         out = self.W_o(merge_heads(context))  # (b, i, e)
         if not return_weights:
             return out

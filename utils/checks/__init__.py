@@ -1,7 +1,7 @@
-"""Checks: arguments that are refused with a likely cause, and what "equal" means.
+"""Check arguments, with errors that name the likely cause, and compare arrays.
 
-``from utils import checks`` finds what needs no framework. What needs PyTorch is imported from its
-own module: ``utils.checks.cache``, ``utils.checks.causal``.
+``from utils import checks`` offers all checks that need no framework. Those that need PyTorch are
+imported from their own modules: ``utils.checks.cache``, ``utils.checks.causal``.
 """
 
 from utils.checks.arguments import boolean, corner, divisible, drop, heads, keep, lengths, per_head

@@ -1,6 +1,6 @@
-"""Checks of arguments: they raise, and the message says what is wrong and what was probably meant.
+"""Checks of arguments: they raise an error that says what is wrong and what the likely cause is.
 
-Works on NumPy, PyTorch and TensorFlow without importing a framework that is not there already.
+They work on NumPy, PyTorch and TensorFlow arrays and import no framework themselves.
 """
 
 import sys
@@ -11,46 +11,45 @@ from utils.checks.compare import check_shapes, dtype_name, to_numpy
 
 
 def divisible(d_model, n_heads):
-    """Return d_model // n_heads. Raises ValueError when a head would get part of a feature."""
+    """Return d_model // n_heads. Raises ValueError when n_heads does not divide d_model."""
     if n_heads < 1 or d_model % n_heads:
         divisors = [n for n in range(1, d_model + 1) if d_model % n == 0]
         nearest = sorted(sorted(divisors, key=lambda n: abs(n - n_heads))[:4])
-        raise ValueError(
-            f"d_model={d_model} is not divisible by n_heads={n_heads}"
-            + (f" (remainder {d_model % n_heads})" if n_heads > 0 else "")
-            + f"; nearest: {', '.join(map(str, nearest))}")
+        remainder = f" (remainder {d_model % n_heads})" if n_heads > 0 else ""
+        raise ValueError(f"d_model={d_model} is not divisible by n_heads={n_heads}{remainder}; "
+                         f"nearest divisors: {', '.join(map(str, nearest))}")
     return d_model // n_heads
 
 
 def heads(x, n_heads):
-    """Return the features of one head of x, (b, i, h * d) -> d.
+    """Return the head dimension of x, (b, i, h * d) -> d.
 
-    Raises ValueError when x has not three axes or n_heads does not divide the last.
+    Raises ValueError unless x has three axes and n_heads divides the size of the last.
     """
     if len(x.shape) != 3:
-        raise ValueError(f"expected (batch, length, d_model), three axes, got {tuple(x.shape)}")
+        raise ValueError(f"expected three axes (batch, length, d_model), got {tuple(x.shape)}")
     return divisible(x.shape[-1], n_heads)
 
 
 def keep(keep, q, k):
     """Return ``keep`` as a bool array of q's framework and device, or None when it is None.
 
-    ``q`` (…, i, d), ``k`` (…, j, d): keep must broadcast to (…, i, j); True = may attend. Raises
-    TypeError for anything but bool, ValueError for a shape that cannot broadcast or is ambiguous.
-    Raises ValueError, too, when q and k do not have the same number of features.
+    ``q`` is (…, i, d), ``k`` is (…, j, d), and keep must broadcast to (…, i, j); True = may attend.
+    Raises TypeError when keep is not bool, ValueError when its shape cannot broadcast or is
+    ambiguous, or when the head dimensions of q and k differ.
     """
     if q.shape[-1] != k.shape[-1]:
-        raise ValueError(f"q and k are compared feature by feature: q has {q.shape[-1]}, "
-                         f"k has {k.shape[-1]}")
+        raise ValueError("q and k must have the same head dimension (last axis): q has "
+                         f"{q.shape[-1]}, k has {k.shape[-1]}")
     return None if keep is None else _fitting(keep, (*q.shape[:-1], k.shape[-2]), q)
 
 
 def drop(mask, q, k, v):
     """Return keep for a ``mask`` of the opposite sense, **True = drop**; None stays None.
 
-    ``q`` (b, i, e), ``k`` and ``v`` (b, j, e): mask must broadcast to (b, i, j). Raises as ``keep``
-    and ``check_shapes`` do. (einsum itself repeats an axis of size 1, so a v of one word for seven
-    keys would go unnoticed.)
+    ``q`` is (b, i, e), ``k`` and ``v`` are (b, j, e), and mask must broadcast to (b, i, j). Raises
+    as ``keep`` and ``check_shapes`` do. The shapes must be checked here, because einsum broadcasts
+    an axis of size 1: a v with one token for seven keys would raise no error.
     """
     check_shapes("b i e, b j e, b j e", q, k, v)
     shape = (*q.shape[:-1], k.shape[-2])
@@ -58,17 +57,17 @@ def drop(mask, q, k, v):
 
 
 def per_head(q, k, v, n_heads, keep=None):
-    """Return (d, keep): the features of one head, and a mask (b, h, i, j) with one for each.
+    """Return (d, keep): the head dimension, and the mask expanded to (b, h, i, j).
 
-    ``q`` (b, i, h * d), ``k`` and ``v`` (b, j, h * d). ``keep`` as in the function of that name,
-    to broadcast to (b, h, i, j); None becomes all True. Raises as ``heads`` and ``keep`` do, and
-    ValueError when k or v is not as wide as q.
+    ``q`` is (b, i, h * d), ``k`` and ``v`` are (b, j, h * d). ``keep`` must broadcast to
+    (b, h, i, j); None becomes all True. Raises as ``heads`` and ``keep`` do, and ValueError when
+    the last axis of k or v differs from that of q.
     """
     d_head = heads(q, n_heads)
     for name, side in (("k", k), ("v", v)):
         if heads(side, n_heads) != d_head:
-            raise ValueError(f"q, k and v are cut at the same places: q has {q.shape[-1]} features "
-                             f"and {name} has {side.shape[-1]}")
+            raise ValueError("q, k and v must have the same d_model (last axis): q has "
+                             f"{q.shape[-1]}, {name} has {side.shape[-1]}")
     shape = (q.shape[0], n_heads, q.shape[1], k.shape[1])
     keep = _fitting(np.True_ if keep is None else keep, shape, q)
     framework = type(q).__module__.partition(".")[0]
@@ -80,7 +79,7 @@ def _fitting(keep, scores, like, name="keep", sense="True = may attend"):
     keep = boolean(keep, name, sense)
     _broadcasts(tuple(keep.shape), scores, name)
     while len(keep.shape) < 2:
-        keep = keep[None]  # SDPA takes no fewer than (i, j)
+        keep = keep[None]  # SDPA needs at least (i, j)
     homes = {kind.__module__.partition(".")[0] for kind in type(like).__mro__}  # subclasses, too
     if "torch" in homes:
         return sys.modules["torch"].as_tensor(keep, device=like.device)
@@ -90,15 +89,15 @@ def _fitting(keep, scores, like, name="keep", sense="True = may attend"):
 
 
 def boolean(mask, name="keep", sense="True = may attend"):
-    """Return a mask that is bool, as it is (nested lists as an array, ready for any framework).
+    """Return a bool mask unchanged; nested lists become an array that any framework accepts.
 
-    Raises TypeError, saying what the mask probably is, for any other dtype; ``name`` is what the
-    message calls it, ``sense`` what True means.
+    Raises TypeError for any other dtype, with the likely meaning of the mask. ``name`` is the name
+    of the mask in the message, ``sense`` the meaning of True.
     """
     if "bool" not in dtype_name(mask):
         raise TypeError(_not_bool(mask, name, sense))
     is_tensor = hasattr(mask, "shape") and not isinstance(mask, (np.ndarray, np.generic))
-    # PyTorch warns of arrays that cannot be written to and refuses negative strides.
+    # PyTorch warns about read-only arrays and raises an error for negative strides.
     return mask if is_tensor else np.require(mask, requirements="CW")
 
 
@@ -108,12 +107,12 @@ def _not_bool(mask, name, sense):
     article = "an" if dtype.startswith("int") else "a"
     values = np.unique(to_numpy(mask))
     if np.isin(values, (0, 1)).all():
-        return (f"got {article} {dtype} mask of only 0 and 1; in most programs it would be *added* "
-                f"to the scores and mask nothing; pass bool ({sense})")
+        return (f"{name} must be bool ({sense}), got {article} {dtype} mask of 0 and 1; most "
+                "programs would *add* it to the scores, which masks nothing")
     if "float" in dtype and np.isin(values, (0, -np.inf)).all():
         opposite = "~" if "drop" in sense else ""
-        return (f"got a {dtype} mask of 0 and -inf, which is made to be added; "
-                f"pass bool ({sense}), {opposite}utils.masks.from_additive(mask)")
+        return (f"{name} must be bool ({sense}), got a {dtype} mask of 0 and -inf, which is an "
+                f"additive mask; pass {opposite}utils.masks.from_additive({name})")
     return f"{name} must be bool ({sense}), got {dtype}"
 
 
@@ -124,32 +123,32 @@ def _broadcasts(shape, scores, name):
         raise ValueError(f"{name} {shape} has more axes than the scores {scores}")
     if len(shape) == 3 and len(scores) == 4 and shape[0] != 1:
         raise ValueError(
-            f"{name} {shape} is ambiguous against scores (b, h, i, j) = {scores}: is its first "
-            f"axis the examples or the heads? pass {name}[:, None] or {name}[None]")
+            f"{name} {shape} is ambiguous for scores (b, h, i, j) = {scores}: if its first axis is "
+            f"the examples, pass {name}[:, None]; if it is the heads, {name}[None]")
     for letter, have, want in zip(reversed(letters), reversed(shape), reversed(scores),
                                   strict=False):
         if have not in (1, want):
-            raise ValueError(f"{name} {shape} does not fit scores {scores}: axis {letter} of the "
-                             f"scores has {want}, {name} has {have}"
+            raise ValueError(f"{name} {shape} does not broadcast to the scores {scores}: axis "
+                             f"{letter} has size {want} in the scores, {have} in {name}"
                              + _likely_cause(shape, scores, name))
 
 
 def _likely_cause(shape, scores, name):
-    """Return what was probably meant by a mask of ``shape``, or nothing."""
+    """Return the likely cause of a wrong ``shape``, the end of a message, or ""."""
     if shape[-2:] == (scores[-1], scores[-2]):
-        return "; is it transposed? queries come first, then keys"
+        return "; is it transposed? The axis of queries comes before that of keys"
     if shape == (scores[0], scores[-1]):
         nones = ", None" * (len(scores) - 2)
-        return f"; a mask over the keys of each example is {name}[:{nones}]"
+        return f"; if it masks the keys of each example, pass {name}[:{nones}]"
     return ""
 
 
 def corner(n_q, n_k, align):
-    """Raise ValueError unless it is clear which corner of (i, j) a causal mask hangs from."""
+    """Raise ValueError unless the alignment of a causal mask (i, j) is known."""
     corners = ("top_left", "bottom_right")
     if align not in corners and (align is not None or n_q != n_k):
-        raise ValueError(f"n_q={n_q} and n_k={n_k}, align={align!r}: say which corner the "
-                         f"mask hangs from, align={corners[0]!r} or {corners[1]!r}")
+        raise ValueError(f"align must be {corners[0]!r} or {corners[1]!r}, or None if n_q == n_k, "
+                         f"got align={align!r} with n_q={n_q} and n_k={n_k}")
 
 
 def lengths(lengths, n_k):
@@ -157,6 +156,6 @@ def lengths(lengths, n_k):
     lengths = np.asarray(lengths)
     if (lengths.ndim != 1 or lengths.dtype.kind not in "iu"
             or (lengths < 0).any() or (lengths > n_k).any()):
-        raise ValueError(f"lengths must be (b,) integers in 0 .. n_k={n_k}, got "
+        raise ValueError(f"lengths must be integers (b,) in 0 .. n_k={n_k}, got "
                          f"{lengths.tolist()}")
     return lengths

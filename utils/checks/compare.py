@@ -1,18 +1,18 @@
-"""What equal means: differences that rounding explains, and shapes that fit.
+"""Compare arrays: up to rounding, and by their shapes. "Equal" is defined here, once.
 
-Works on NumPy, PyTorch and TensorFlow without importing a framework that is not there already.
+Works on NumPy, PyTorch and TensorFlow arrays and imports no framework itself.
 """
 
 import sys
 
 import numpy as np
 
-# The largest |got - expected| / max(1, max|expected|) that rounding explains, per dtype.
+# The largest ``difference`` that counts as rounding, for each dtype.
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
 
 
 def to_numpy(x):
-    """Return any framework's array as NumPy; bfloat16 becomes float32, gradients are cut off."""
+    """Return any framework's array as NumPy, detached from its graph; bfloat16 becomes float32."""
     if "torch" in sys.modules and isinstance(x, sys.modules["torch"].Tensor):
         x = x.detach().cpu()
         return x.float().numpy() if dtype_name(x) == "bfloat16" else x.numpy()
@@ -26,48 +26,56 @@ def dtype_name(x):
 
 
 def check_shapes(pattern, *arrays):
-    """Check shapes against letters, ``check_shapes("b h i d, b h j d -> b h i j", q, k, scores)``.
+    """Check shapes against a pattern of axes, such as "b h i d, b h j d -> b h i j".
 
-    A letter must have one size throughout, a number must be that size. Returns the sizes, a dict.
-    Raises ValueError naming the array, the axis and both sizes.
+    An axis with the same letter must have the same size in all arrays; a number is the size itself.
+    Returns the sizes, {letter: size}. Raises ValueError with the array, the axis and both sizes.
     """
     terms = [term.split() for term in pattern.replace("->", ",").split(",")]
     if len(terms) != len(arrays):
-        raise ValueError(f"{pattern!r} names {len(terms)} arrays, got {len(arrays)}")
+        raise ValueError(f"the pattern {pattern!r} has {len(terms)} arrays, got {len(arrays)}")
     sizes = {}
-    for place, (term, array) in enumerate(zip(terms, arrays, strict=True), start=1):
+    for number, (term, array) in enumerate(zip(terms, arrays, strict=True), start=1):
         shape = tuple(array.shape)
         if len(term) != len(shape):
-            raise ValueError(f"array {place} should be ({', '.join(term)}), got {shape}")
+            raise ValueError(f"array {number} must be ({', '.join(term)}), got {shape}")
         for letter, size in zip(term, shape, strict=True):
-            want = int(letter) if letter.isdigit() else sizes.setdefault(letter, size)
+            if letter.isdigit():
+                want, source = int(letter), ""
+            else:
+                want, source = sizes.setdefault(letter, size), " in an earlier array"
             if size != want:
-                before = "" if letter.isdigit() else f" and {want} before"
-                raise ValueError(f"array {place} should be ({', '.join(term)}), got {shape}: "
-                                 f"axis {letter} is {size} here{before}")
+                raise ValueError(f"array {number} must be ({', '.join(term)}), got {shape}: axis "
+                                 f"{letter} has size {size} here, and {want}{source}")
     return sizes
 
 
 def difference(got, expected):
-    """Return max|got - expected| / max(1, max|expected|), a float; nan when a NaN is not shared.
+    """Return max|got - expected| / max(1, max|expected|), a float: the definition of "equal".
 
-    Infinities and NaNs at the same places count as equal.
+    Infinities and NaNs at the same positions count as equal; a NaN in only one array gives nan.
     """
     got, expected = (to_numpy(x).astype(np.float64) for x in (got, expected))
-    same = (got == expected) | (np.isnan(got) & np.isnan(expected))
-    if same.all():
+    gaps = _gaps(got, expected)
+    if not gaps.any():
         return 0.0
     finite = np.abs(expected[np.isfinite(expected)])
-    with np.errstate(invalid="ignore"):
-        gaps = np.where(same, 0.0, np.abs(got - expected))
     return float(gaps.max() / max(1.0, finite.max(initial=0.0)))
 
 
-def check_close(got, expected, tolerance=None):
-    """Print that two arrays are equal up to rounding, or raise AssertionError saying where not.
+def _gaps(got, expected):
+    """Return |got - expected|, which is 0 where both have the same infinity or NaN."""
+    same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+    with np.errstate(invalid="ignore"):
+        return np.where(same, 0.0, np.abs(got - expected))
 
-    The difference is relative to max(1, max|expected|); ``tolerance`` defaults to what the dtype
-    of ``got`` allows (``TOLERANCES``). Shapes must be equal, not merely broadcast.
+
+def check_close(got, expected, tolerance=None):
+    """Print that two arrays are equal up to rounding, or raise AssertionError.
+
+    Their ``difference`` must not exceed ``tolerance``, by default that of the dtype of ``got`` in
+    ``TOLERANCES``. The error shows the element with the largest difference. The shapes must be
+    equal; they are not broadcast.
     """
     name = dtype_name(got)
     tolerance = TOLERANCES.get(name, 0.0) if tolerance is None else tolerance
@@ -77,10 +85,8 @@ def check_close(got, expected, tolerance=None):
     gap = difference(a, b)
     if not gap <= tolerance:
         a, b = a.astype(np.float64), b.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-        worst = tuple(int(n) for n in np.unravel_index(
-            np.argmax(np.where(np.isnan(gaps), np.inf, gaps)), gaps.shape))
-        raise AssertionError(f"not equal: largest difference {gap:.1e}, allowed {tolerance:.0e} "
+        gaps = np.nan_to_num(_gaps(a, b), nan=np.inf)
+        worst = tuple(int(n) for n in np.unravel_index(np.argmax(gaps), gaps.shape))
+        raise AssertionError(f"not equal: largest difference {gap:.1e}, tolerance {tolerance:.0e} "
                              f"({name}); at {worst} got {a[worst]:.6g}, expected {b[worst]:.6g}")
     print(f"equal: {a.shape} {name}, largest difference within {tolerance:.0e}")

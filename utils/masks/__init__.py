@@ -1,4 +1,4 @@
-"""Masks: how to build them, and the way to and from other people's conventions.
+"""Masks: functions that build them, and conversions to and from other conventions.
 
 A mask here is called ``keep``: bool, **True = this query may attend to this key**.
 """

@@ -1,7 +1,7 @@
-"""One convention for masks, and the way to and from everybody else's.
+"""Functions that build masks. Taught in chapter `masks`.
 
 A mask here is called ``keep``: a NumPy array of bool, **True = this query may attend to this key**,
-which broadcasts to (b, h, i, j). Combine masks with ``&`` and convert once, at the end. Every
+which broadcasts to (b, h, i, j). Combine masks with ``&`` and convert them once, at the end. Every
 program in ``utils`` takes such an array, or a bool tensor of its own framework.
 """
 
@@ -11,38 +11,39 @@ from utils import checks
 
 
 def offsets(n_q, n_k=None, align=None):
-    """Return (i, j), integers: how many positions key j lies after query i (negative: before).
+    """Return by how many positions key j follows query i, (i, j) integers.
 
-    With ``align="top_left"`` query 0 stands at key 0; with ``"bottom_right"`` the last query stands
-    at the last key, as in decoding with a cache. ``n_k`` defaults to n_q. Raises ValueError when
-    n_q != n_k and no alignment is given.
+    Negative offsets mean that key j precedes query i. With ``align="top_left"``, query 0 has the
+    position of key 0; with ``"bottom_right"``, the last query has the position of the last key, as
+    in decoding with a cache. ``n_k`` defaults to n_q. Raises ValueError when n_q != n_k and no
+    alignment is given.
     """
     n_k = n_q if n_k is None else n_k
     checks.corner(n_q, n_k, align)
     first = n_k - n_q if align == "bottom_right" else 0
-    positions = first + np.arange(n_q)  # where the queries stand
+    positions = first + np.arange(n_q)  # of the queries
     return np.arange(n_k) - positions[:, None]  # (i, j)
 
 
 def causal(n_q, n_k=None, align=None):
-    """Return keep (i, j): query i may attend to no key after its own position.
+    """Return keep (i, j): True where key j does not follow query i.
 
-    ``align`` as in ``offsets``: needed, and only needed, when n_q != n_k.
+    ``align`` as in ``offsets``; it is required only when n_q != n_k.
     """
     return offsets(n_q, n_k, align) <= 0
 
 
 def window(n_q, n_k, left, right=0, align=None):
-    """Return keep (i, j): at most ``left`` keys before the query's own, ``right`` after it.
+    """Return keep (i, j): ``left`` keys before a query, ``right`` after it.
 
-    ``left`` and ``right`` are counts of keys, 0 or more; ``align`` as in ``offsets``.
+    ``left`` and ``right`` count keys and are at least 0; ``align`` as in ``offsets``.
     """
     offset = offsets(n_q, n_k, align)
     return (-left <= offset) & (offset <= right)
 
 
 def padding(lengths, n_k):
-    """Return keep (b, 1, 1, j): True for the first lengths[b] keys of each example.
+    """Return keep (b, 1, 1, j): True for the first lengths[b] keys.
 
     ``lengths``: (b,) integers, 0 allowed. Raises ValueError when one is not in 0 .. n_k.
     """
@@ -51,11 +52,11 @@ def padding(lengths, n_k):
 
 
 def band(positions, n_k, left=None, right=None):
-    """Return keep for queries that stand anywhere: p may attend to keys p - left .. p + right.
+    """Return keep for queries at any positions: p may attend to keys p - left .. p + right.
 
-    ``positions``: integers, (i,) or one row an example, (b, i): where among the keys each query
-    stands, below 0 too; the result is (i, j) or (b, 1, i, j). ``left`` and ``right`` are counts of
-    keys, None = no end. ``causal`` and ``window`` are bands whose queries stand in a row.
+    ``positions`` are integers, (i,) or (b, i), and may be negative: the index of the key at each
+    query's position. The result is (i, j) or (b, 1, i, j). ``left`` and ``right`` count keys;
+    None = no limit. ``causal`` and ``window`` are bands of queries at consecutive positions.
     """
     positions = np.asarray(positions)
     positions = positions[:, None] if positions.ndim == 2 else positions
@@ -69,5 +70,5 @@ def band(positions, n_k, left=None, right=None):
 
 
 def decoder(lengths, n):
-    """Return keep (b, 1, i, j) of a decoder: causal, and no padding among the keys."""
+    """Return keep (b, 1, i, j) of a decoder: causal, with padding masked."""
     return causal(n) & padding(lengths, n)

@@ -1,8 +1,8 @@
-"""Masks of other people's convention: ``to_…`` makes one of keep, ``from_…`` makes keep of one.
+"""Convert masks: ``to_…`` turns keep into a mask of another convention, ``from_…`` turns it back.
 
-``keep`` is bool, True = may attend, and broadcasts to (b, h, i, j). `utils.masks` has all of these
-under its own name. What each library does with its mask is shown in `mask_conventions`. Every
-function raises TypeError for a mask that is not bool, unless its own convention is numbers.
+``keep`` is bool, True = may attend, and broadcasts to (b, h, i, j). Import these functions from
+``utils.masks``. Chapter `mask_conventions` shows what each library does with its mask. Every
+function raises TypeError for a mask that is not bool, unless masks of its convention are numbers.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from utils import checks
 def to_additive(keep, dtype=np.float32):
     """Return a float array to *add* to the scores: 0 where keep is True, -inf where it is False.
 
-    Raises TypeError for a mask that is not bool: one that is additive already would be inverted.
+    Raises TypeError for a mask that is not bool: a mask that is additive already would be inverted.
     """
     return np.where(checks.to_numpy(checks.boolean(keep)), 0.0, -np.inf).astype(dtype)
 
@@ -23,8 +23,8 @@ def from_additive(mask):
     mask = np.asarray(mask)
     keep = mask == 0
     if not (keep | np.isneginf(mask)).all():
-        raise ValueError("an additive mask has only 0 (may attend) and -inf (may not); this one "
-                         "also has other numbers, so it is a bias, not a mask")
+        raise ValueError("an additive mask contains only 0 (may attend) and -inf (masked); this "
+                         "one contains other numbers, so it is a bias, not a mask")
     return keep
 
 
@@ -42,8 +42,8 @@ def from_sdpa(attn_mask):
 def to_torch_mha(keep, n_heads):
     """Return ``attn_mask`` for ``nn.MultiheadAttention``: bool (b * h, i, j), **True = drop**.
 
-    ``keep`` must have all four axes (b, h or 1, i, j) or only (i, j), which stays (i, j). Raises
-    ValueError for any other number of axes.
+    ``keep`` must have four axes (b, h or 1, i, j), or two, (i, j); then the result is (i, j), too.
+    Raises ValueError for any other number of axes.
     """
     import torch
     drop = ~checks.to_numpy(checks.boolean(keep))
@@ -52,7 +52,7 @@ def to_torch_mha(keep, n_heads):
     if drop.ndim == 4:
         batch, _, n_q, n_k = drop.shape
         drop = np.broadcast_to(drop, (batch, n_heads, n_q, n_k)).reshape(-1, n_q, n_k)
-    return torch.as_tensor(drop.copy())  # writable, as PyTorch wants it
+    return torch.as_tensor(drop.copy())  # writable, as PyTorch requires
 
 
 def from_torch_mha(attn_mask, n_heads):
@@ -64,13 +64,13 @@ def from_torch_mha(attn_mask, n_heads):
 def to_key_padding(keep):
     """Return ``key_padding_mask`` for ``nn.MultiheadAttention``: bool (b, j), **True = drop**.
 
-    Raises ValueError when keep differs between heads or queries, which that argument cannot say.
+    Raises ValueError when keep differs between heads or queries: such a mask cannot express that.
     """
     import torch
     keep = _four_axes(keep)
     if (keep != keep[:, :1, :1]).any():
         raise ValueError(f"keep {keep.shape} differs between heads or queries; a key_padding_mask "
-                         "has one row for all of an example's")
+                         "(b, j) has only one row for each example")
     return torch.as_tensor(~keep[:, 0, 0])
 
 
@@ -80,9 +80,9 @@ def from_key_padding(key_padding_mask):
 
 
 def to_keras(keep, batch, n_q):
-    """Return ``attention_mask`` for Keras: bool (b, i, j), True = attend, one for all heads.
+    """Return ``attention_mask`` for Keras: bool (b, i, j), True = attend, the same for all heads.
 
-    When keep differs between heads the mask is (b, h, i, j), which Keras takes as well.
+    If keep differs between heads, the mask is (b, h, i, j), which Keras accepts as well.
     """
     keep = _four_axes(keep)
     if (keep == keep[:, :1]).all():
@@ -97,10 +97,10 @@ def from_keras(attention_mask):
 
 
 def to_onnx(keep, n_k):
-    """Return ``attn_mask`` for ONNX' Attention: bool (b, h, i, j) or 1 for the first three.
+    """Return ``attn_mask`` for ONNX' Attention: bool (b, h, i, j), the first three may be 1.
 
-    Its last axis is never 1, unless n_k is: ONNX would not repeat it but hide all keys but the
-    first. Source: https://onnx.ai/onnx/operators/onnx__Attention.html
+    Its last axis always has n_k elements: ONNX does not repeat a last axis of size 1, but masks all
+    keys after the first. Source: https://onnx.ai/onnx/operators/onnx__Attention.html
     """
     keep = _four_axes(keep)
     return np.broadcast_to(keep, (*keep.shape[:3], n_k))
@@ -109,7 +109,7 @@ def to_onnx(keep, n_k):
 def from_onnx(attn_mask, n_k):
     """Return keep with four axes from a bool ``attn_mask`` of ONNX; three axes are (h, i, j).
 
-    Keys that it does not reach, from its last axis to ``n_k``, are hidden.
+    If its last axis is shorter than ``n_k``, the remaining keys are masked.
     """
     keep = checks.to_numpy(checks.boolean(attn_mask))
     keep = keep.reshape((1,) * (4 - keep.ndim) + keep.shape)
@@ -118,7 +118,7 @@ def from_onnx(attn_mask, n_k):
 
 
 def to_drop(keep):
-    """Return ``mask`` for ``einsum_attention``: a bool tensor (b, i, j), **True = drop**.
+    """Return ``mask`` for ``attention.einsum``: a bool tensor (b, i, j), **True = drop**.
 
     Axes of b and i may be 1. Raises ValueError when keep differs between heads.
     """
@@ -132,21 +132,22 @@ def from_drop(mask):
 
 
 def to_valid_lens(keep, batch):
-    """Return ``valid_lens`` for ``tf_attention``: integers, (b,), or (b, i) if keep has queries.
+    """Return ``valid_lens`` for ``attention.tensorflow``: integers (b,), or (b, i) if needed.
 
-    Raises ValueError when the keys of a row are not its first ones, and when keep differs between
-    heads: neither can be said by a length.
+    Raises ValueError when the unmasked keys of a row are not its first ones, or when keep differs
+    between heads: a length cannot express either.
     """
     keep = _for_all_heads(keep)  # (b, i, j)
     lens = keep.sum(axis=-1)
     if (keep != (np.arange(keep.shape[-1]) < lens[..., None])).any():
-        raise ValueError("valid_lens counts keys from the first, and keep has a row with a gap")
+        raise ValueError("valid_lens counts keys from the first one, but keep has a row with a "
+                         "masked key before an unmasked one")
     lens = np.broadcast_to(lens, (batch, lens.shape[1])).astype(np.int32)
     return lens[:, 0] if lens.shape[1] == 1 else lens
 
 
 def from_valid_lens(valid_lens, n_k):
-    """Return keep (b, 1, 1 or i, j) from ``valid_lens``, (b,) or (b, i). Raises as `padding`."""
+    """Return keep (b, 1, 1 or i, j) from ``valid_lens``, (b,) or (b, i). Raises as ``padding``."""
     lens = np.asarray(valid_lens)
     checks.lengths(lens.ravel(), n_k)
     return np.arange(n_k) < lens.reshape(len(lens), 1, -1, 1)
@@ -167,18 +168,18 @@ def from_sequence_first(mask):
 
 
 def _four_axes(keep):
-    """Return keep as NumPy with axes of size 1 in front, up to four."""
+    """Return keep as a NumPy array with four axes; missing ones are added in front, of size 1."""
     keep = checks.to_numpy(checks.boolean(keep))
     if keep.ndim > 4 or (keep.ndim == 3 and len(keep) > 1):
-        raise ValueError(f"keep {keep.shape} is ambiguous against (b, h, i, j): say which axis is "
-                         "which, such as keep[:, None] or keep[None]")
+        raise ValueError(f"keep {keep.shape} is ambiguous for (b, h, i, j): if its first axis is "
+                         "the examples, pass keep[:, None]; if it is the heads, keep[None]")
     return keep.reshape((1,) * (4 - keep.ndim) + keep.shape)
 
 
 def _for_all_heads(keep):
-    """Return keep without its axis of heads, (b, i, j), axes of 1 included."""
+    """Return keep without its axis of heads, (b, i, j); axes of size 1 stay."""
     keep = _four_axes(keep)
     if (keep != keep[:, :1]).any():
-        raise ValueError(f"keep {keep.shape} differs between heads, and this convention has one "
-                         "mask for all")
+        raise ValueError(f"keep {keep.shape} differs between heads, but this convention has one "
+                         "mask for all heads")
     return keep[:, 0]

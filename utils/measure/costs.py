@@ -1,7 +1,7 @@
-"""What attention costs: operations, numbers held, numbers moved; by formula, and counted.
+"""Compute and count what attention costs: operations, elements held, elements moved.
 
-The formulas are taught in chapter `cost`. They are those of the program that makes its tables, for
-one example of n words, two or more, of width d_model, in n_heads heads, two or more:
+Chapter `cost` teaches the formulas. They are for the program below, which stores its attention
+matrices, with one example of n >= 2 tokens of dimension d_model, and n_heads >= 2 heads:
 
     q, k, v = (split_heads(x @ W, n_heads) for W in (W_q, W_k, W_v))
     scores = q @ k.mT / math.sqrt(q.shape[-1])
@@ -9,7 +9,7 @@ one example of n words, two or more, of width d_model, in n_heads heads, two or 
     context = weights @ v
     out = merge_heads(context) @ W_o
 
-*Tables* have a number for each pair of words, *rows* belong to one word.
+*Tables* have an element for each pair of tokens, *rows* belong to one token.
 """
 
 import math
@@ -21,25 +21,26 @@ from torch.utils._pytree import tree_leaves
 
 
 def flops(n, d_model):
-    """Return {step: operations of its matrix products}, two for each multiply-and-add."""
+    """Return {step: operations}, two for each multiply-add of its products."""
     pairs = 2 * n * n * d_model
     return {"projections": 6 * n * d_model**2, "scores": pairs,
             "context": pairs, "output": 2 * n * d_model**2}
 
 
 def held(n, d_model, n_heads):
-    """Return the numbers held at the peak, {"rows": …, "tables": …}, with two heads or more.
+    """Return the elements held at the peak, {"rows": …, "tables": …}.
 
-    Rows are q, k, v, the context, its merged copy and the output; tables the scores and the weights
-    of every head. x and the matrices, which were there before, do not count.
+    The rows are q, k, v, the context, its merged copy and the output. The tables are the scores and
+    the attention weights of each head. x and the parameters existed before and are not counted.
     """
     return {"rows": 6 * n * d_model, "tables": 2 * n_heads * n * n}
 
 
 def traffic(n, d_model, n_heads):
-    """Return {step: numbers it moves}, if each operation reads its inputs and writes its output.
+    """Return {step: elements moved}, read as inputs or written as outputs.
 
-    Scores are written, read to be scaled and written again; merging the heads copies the context.
+    The scores are written, read to be scaled, and written again; merging the heads copies the
+    context.
     """
     row, table, square = n * d_model, n_heads * n * n, d_model**2
     return {"projections": 6 * row + 3 * square, "scores": 2 * row + 3 * table,
@@ -47,10 +48,10 @@ def traffic(n, d_model, n_heads):
 
 
 def crossing(n, seconds):
-    """Return the length at which b n² overtakes a n, where a n + b n² is what a program takes.
+    """Return the length n at which b n² exceeds a n, if a program takes a n + b n² seconds.
 
     n and seconds are (m,), m >= 2; a and b are fitted by least squares of relative errors. Returns
-    infinity where b is not positive, 0 where a is not.
+    infinity if b is not positive, 0 if a is not.
     """
     n, seconds = (np.asarray(side, dtype=float) for side in (n, seconds))
     terms = np.stack([n, n**2], axis=1) / seconds[:, None]
@@ -59,7 +60,7 @@ def crossing(n, seconds):
 
 
 class _Traffic(TorchDispatchMode):
-    """Add up the bytes that operations read and write."""
+    """Count the bytes that operations read and write."""
 
     def __init__(self):
         super().__init__()
@@ -74,11 +75,11 @@ class _Traffic(TorchDispatchMode):
 
 
 def moved(program):
-    """Return the bytes that ``program()`` moves, an integer; of tensors on "meta", it would move.
+    """Return the bytes that ``program()`` moves, an integer, on the device "meta" as well.
 
-    Each operation of PyTorch reads its inputs and writes its outputs, once; a view moves nothing,
-    and what is written into counts as read, too.
-    What an operation moves inside itself, and what a cache saves, is not seen.
+    Each operation of PyTorch reads its inputs once and writes its outputs once. A view moves
+    nothing, and a tensor that is written in place counts as read, too. Memory traffic inside an
+    operation, and what a processor cache saves, is not counted.
     """
     with _Traffic() as seen:
         program()
@@ -86,10 +87,10 @@ def moved(program):
 
 
 def new_pages(program):
-    """Return how many pages of memory ``program()`` was the first to touch; not on Windows.
+    """Return the number of memory pages that ``program()`` uses first; not on Windows.
 
-    The operating system hands memory out by pages, most often of 4096 bytes, each when it is first
-    used, and fills it with zeros.
+    The operating system provides memory in pages, usually of 4096 bytes. It fills a page with zeros
+    when it is first used.
     """
     import resource  # POSIX only
 
@@ -106,12 +107,12 @@ def _tensors(tree):
 
 
 def _views(outputs, inputs):
-    """Return whether all that came out lies in the memory of what went in."""
-    places = {x.untyped_storage()._cdata for x in inputs}
-    return all(x.untyped_storage()._cdata in places for x in outputs)
+    """Return whether all outputs share the memory of the inputs."""
+    storages = {x.untyped_storage()._cdata for x in inputs}
+    return all(x.untyped_storage()._cdata in storages for x in outputs)
 
 
 def _size(x):
-    """Return the bytes of a tensor, what it repeats along an expanded axis once."""
+    """Return the bytes of a tensor; elements repeated along an expanded axis count once."""
     sizes = [size for size, stride in zip(x.shape, x.stride(), strict=True) if stride]
     return torch.Size(sizes).numel() * x.element_size()

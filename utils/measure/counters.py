@@ -1,7 +1,7 @@
-"""What PyTorch does underneath a program: which operations it calls, how many bytes are alive.
+"""Record the operations that PyTorch runs in a program, and the bytes of their tensors.
 
-Both look on from a ``TorchDispatchMode``, to which PyTorch shows every operation that it runs, in
-the backward pass too. What an operation needs inside itself, and gives back, it does not show.
+PyTorch passes each operation that it runs to a ``TorchDispatchMode``, in the backward pass as well.
+Memory that an operation allocates and frees internally is not visible.
 """
 
 import weakref
@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class _Operations(TorchDispatchMode):
-    """Write down the name of each operation."""
+    """Record the name of each operation."""
 
     def __init__(self):
         super().__init__()
@@ -24,7 +24,7 @@ class _Operations(TorchDispatchMode):
 
 
 class _LiveBytes(TorchDispatchMode):
-    """Count the bytes of what operations have returned and nobody has let go of yet."""
+    """Count the bytes of the tensors that operations returned and that still exist."""
 
     def __init__(self, inputs):
         super().__init__()
@@ -39,13 +39,13 @@ class _LiveBytes(TorchDispatchMode):
         return out
 
     def _count(self, storage):
-        if storage not in self.known:  # not a view of what is counted already
+        if storage not in self.known:  # not a view of a tensor that is counted already
             self.known.add(storage)
             self.now += storage.nbytes()
             self.peak = max(self.peak, self.now)
-            weakref.finalize(storage, self._let_go, storage.nbytes())
+            weakref.finalize(storage, self._free, storage.nbytes())
 
-    def _let_go(self, size):
+    def _free(self, size):
         self.now -= size
 
 
@@ -57,10 +57,10 @@ def operations(program):
 
 
 def peak_bytes(program, *inputs):
-    """Return the most bytes of tensors that ``program()`` held at once, an integer.
+    """Return the peak number of bytes of tensors that ``program()`` creates, an integer.
 
-    What was there before does not count; name those tensors as ``inputs`` where views of them are
-    taken. It depends on the program alone, not on the machine.
+    Tensors that existed before are not counted; pass them as ``inputs`` if the program takes views
+    of them. The result depends on the program and not on the computer.
     """
     with _LiveBytes(inputs) as live:
         program()
@@ -68,10 +68,10 @@ def peak_bytes(program, *inputs):
 
 
 class Allocations(TorchDispatchMode):
-    """Within ``with Allocations() as new:`` note each tensor that gets memory of its own.
+    """Record each tensor that allocates memory in the block ``with Allocations() as new:``.
 
-    ``made`` holds (operation, shape, bytes); ``bytes`` is their sum, ``largest`` the largest of
-    them. Views and what is written in place are not among them.
+    ``made`` is a list of (operation, shape, bytes), ``bytes`` is the sum, ``largest`` the largest
+    number of bytes. Views and tensors written in place are not included.
     """
 
     def __init__(self):
@@ -80,21 +80,21 @@ class Allocations(TorchDispatchMode):
 
     @property
     def bytes(self):
-        """The bytes of all tensors made."""
+        """The bytes of all tensors in ``made``."""
         return sum(size for *_, size in self.made)
 
     @property
     def largest(self):
-        """The bytes of the largest tensor made, 0 when there was none."""
+        """The bytes of the largest tensor in ``made``, 0 if there is none."""
         return max((size for *_, size in self.made), default=0)
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        """Run one operation and note what it made."""
+        """Run one operation and record the tensors that it allocates."""
         kwargs = kwargs or {}
-        before = {_place(part) for part in _tensors((args, kwargs))}
+        before = {_storage(part) for part in _tensors((args, kwargs))}
         out = function(*args, **kwargs)
         for part in _tensors(out):
-            if _place(part) not in before:
+            if _storage(part) not in before:
                 self.made.append((str(function), tuple(part.shape),
                                   part.untyped_storage().nbytes()))
         return out
@@ -104,5 +104,6 @@ def _tensors(tree):
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def _place(tensor):
+def _storage(tensor):
+    """Return an identifier of the memory of a tensor."""
     return tensor.untyped_storage()._cdata

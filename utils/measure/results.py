@@ -1,10 +1,10 @@
-"""What `make bench` measured, read back: ours, in ``data/bench.json``, and the reader's.
+"""Read the results of `make bench`: ours, ``data/bench.json``, and the reader's, ``bench.json``.
 
-A file is a dict. ``machine`` says where it comes from, ``roofs`` what that machine can do at most
-(FLOP/s, bytes/s); ``sweep``, ``fast`` and ``grouped`` are lists of dicts, one for each program and
-size, with ``seconds`` (``median``, ``low`` and ``high`` quartile, ``least``, ``repeats``) and
-``mebibytes``, what the input adds to the process, or None; ``left_out`` says what was not measured,
-and why. A part that was not measured is empty. Written by ``scripts/bench.py``.
+``scripts/bench.py`` writes such a file, a dict. ``machine`` describes the computer, ``roofs`` its
+maximal speed (FLOP/s, bytes/s). ``sweep``, ``fast`` and ``grouped`` are lists of dicts, one for
+each program and size, with ``seconds`` (``median``, ``low`` and ``high`` quartile, ``least``,
+``repeats``) and ``mebibytes``, the memory that the input adds to the process, or None.
+``left_out`` lists what was not measured, and why. A part that was not measured is empty.
 """
 
 import json
@@ -23,10 +23,10 @@ PACKAGES = {"torch": "PyTorch", "numpy": "NumPy", "tensorflow": "TensorFlow", "k
 
 
 class Series(NamedTuple):
-    """One program over the length of its input: arrays (n,), float64, the lengths increasing.
+    """The results of one program by length of its input: float64 arrays (n,), in order of length.
 
-    ``median``, ``low`` and ``high`` are seconds, the last two the quartiles. ``mebibytes`` is NaN
-    where it was too small to be seen, or not measured.
+    ``median``, ``low`` and ``high`` are seconds; the last two are the quartiles. ``mebibytes`` is
+    NaN where it was too small to be measured, or not measured.
     """
 
     n: np.ndarray
@@ -37,34 +37,35 @@ class Series(NamedTuple):
 
 
 def load(path=OURS, quick=False):
-    """Return what a file of ``make bench`` holds, a dict.
+    """Return the contents of a file of ``make bench``, a dict.
 
-    Raises FileNotFoundError where there is none, ValueError for anything else than such a file, and
-    for the figures of `--quick`, which mean nothing, unless ``quick`` is True.
+    Raises FileNotFoundError if there is no file, ValueError if it is not such a file. Also raises
+    ValueError for results of `--quick`, which are not meaningful, unless ``quick`` is True.
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"{path} is not there; `make bench` writes it")
+        raise FileNotFoundError(f"{path} does not exist; `make bench` writes it")
     try:
         measured = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not JSON ({error}); `make bench` writes it anew") from error
+        raise ValueError(f"{path} is not JSON ({error}); `make bench` writes a new one") from error
     check(measured, path)
     if measured["quick"] and not quick:
-        raise ValueError(f"{path} was written by --quick, and its figures mean nothing; run "
+        raise ValueError(f"{path} was written by --quick, so its results are not meaningful; run "
                          "`make bench`, or pass quick=True")
     return measured
 
 
 def check(measured, path):
-    """Raise ValueError unless ``measured`` has the form of what ``make bench`` writes."""
+    """Raise ValueError unless ``measured`` has the format and keys of a file of ``make bench``."""
     written = measured.get("format") if isinstance(measured, dict) else None
     if written != FORMAT:
-        raise ValueError(f"{path} has format {written}, and this course reads {FORMAT}; "
-                         "`make bench` writes it anew")
+        raise ValueError(f"{path} must have format {FORMAT}, got {written}; `make bench` writes a "
+                         "new one")
     if measured.keys() != KEYS:
         wrong = ", ".join(sorted(measured.keys() ^ KEYS))
-        raise ValueError(f"{path} lacks, or has too much: {wrong}; `make bench` writes it anew")
+        raise ValueError(f"{path} has missing or unknown keys: {wrong}; `make bench` writes a new "
+                         "one")
 
 
 def programs(measured):
@@ -73,11 +74,11 @@ def programs(measured):
 
 
 def series(measured, program):
-    """Return the Series of a program of the sweep. Raises ValueError where it was not measured."""
+    """Return the Series of a program of the sweep. Raises ValueError if it was not measured."""
     rows = sorted((row for row in measured["sweep"] if row["program"] == program),
                   key=lambda row: row["n"])
     if not rows:
-        raise ValueError(f"{program!r} was not measured; there are: "
+        raise ValueError(f"{program!r} was not measured; measured programs: "
                          f"{', '.join(map(repr, programs(measured))) or 'none'}")
     seconds = [[row["seconds"][key] for row in rows] for key in Series._fields[1:4]]
     lengths, mebibytes = ([row[key] for row in rows] for key in ("n", "mebibytes"))
@@ -85,28 +86,28 @@ def series(measured, program):
 
 
 def slope(n, y):
-    """Return the power p of y ~ nᵖ: the slope of the least-squares line of log y over log n.
+    """Return the exponent p of y ~ nᵖ: the slope of the least-squares line of log y over log n.
 
-    Arrays (n,); where y is NaN it is passed over. Raises ValueError for fewer than two points, or
-    numbers that are not positive.
+    n and y are arrays of one length; elements where y is NaN are ignored. Raises ValueError for
+    fewer than two different n, or for numbers that are not positive.
     """
     n, y = (np.asarray(side, dtype=float) for side in (n, y))
     seen = ~np.isnan(y)
     n, y = n[seen], y[seen]
     if len(set(n)) < 2:
-        raise ValueError(f"a slope needs two lengths or more, got {len(set(n))}")
+        raise ValueError(f"a slope requires at least two different n, got {len(set(n))}")
     if min(n.min(), y.min()) <= 0:
-        raise ValueError("only positive numbers have a logarithm, got "
+        raise ValueError("n and y must be positive, as their logarithms are taken, got "
                          f"{min(n.min(), y.min()):g}")
     log_n = np.log(n) - np.log(n).mean()
     return float(log_n @ np.log(y) / (log_n @ log_n))
 
 
 def describe(measured):
-    """Return one sentence: on what was measured, with what, when."""
+    """Return a sentence with the date, the computer and the versions of a measurement."""
     machine = measured["machine"]
     where = machine["gpu"] if machine["device"] == "cuda" else machine["processor"]
-    cores = f"{machine['cores']} core{'s' * (machine['cores'] > 1)}"
+    cores = "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
     packages = [f"{PACKAGES[name]} {machine[name]}" for name in PACKAGES if machine[name]]
     return (f"Measured on {machine['date']} on {where} ({cores}, {machine['threads']} used, "
             f"{machine['gibibytes']:g} GiB, {machine['system']}) with Python "

@@ -1,4 +1,4 @@
-"""Time and memory, measured so that programs can be compared with each other."""
+"""Measure time and memory of programs, to compare them."""
 
 import os
 import random
@@ -8,8 +8,8 @@ import time
 
 from utils import setup
 
-# Linux counts in ru_maxrss what a process was before it became this program: a copy of its parent.
-# So a small process stands in between and measures its child.
+# On Linux, ru_maxrss includes the memory of the parent, which a new process copies before it starts
+# a program. So a small process starts the program and measures it.
 LAUNCHER = """
 import resource, subprocess, sys
 done = subprocess.run([sys.executable, "-c", sys.argv[1]], stdout=sys.stderr)
@@ -19,10 +19,10 @@ sys.exit(done.returncode)
 
 
 def interleaved(programs, repeats=15, pause=0.0):
-    """Return the least seconds each program took, {name: float}, for {name: callable}.
+    """Return the minimal seconds of each program, {name: float}, for {name: callable}.
 
-    They take turns as in ``turns``, whose arguments these are; of the repeats the minimum is the
-    one disturbed least.
+    The arguments are those of ``turns``, which runs the programs. The minimum of the repeats is the
+    time that other processes disturbed least.
     """
     return {name: min(seconds) for name, seconds in turns(programs, repeats, pause).items()}
 
@@ -30,12 +30,12 @@ def interleaved(programs, repeats=15, pause=0.0):
 def turns(programs, repeats=15, pause=0.0):
     """Return the seconds of each run of each program, {name: list of float}, for {name: callable}.
 
-    The programs take turns, so what slows the machine down slows them all, in an order drawn anew
-    each time, for what ran before leaves its traces in caches and memory. One turn before the
-    first is not counted. ``pause``: seconds before each run, for the idle threads of another
-    framework to stop spinning. They fall asleep meanwhile, and to wake them up takes up to 10 ms:
-    a program shorter than the pause runs once more, before the run that counts. So one that keeps
-    a state is run up to 2 (repeats + 1) times.
+    The programs take turns, so other load on the computer affects all of them. Their order is drawn
+    for each turn, because a program may run faster or slower after a certain other one. The first
+    turn is not counted. ``pause`` is the number of seconds before each run, in which idle threads
+    of another framework stop spinning. Waking the program's own threads again takes up to 10 ms, so
+    a program shorter than the pause runs once more before the run that counts. So each program runs
+    up to 2 (repeats + 1) times.
     """
     order, shuffle = list(programs), random.Random(0).shuffle
     taken, last = {name: [] for name in programs}, {}
@@ -54,20 +54,19 @@ def turns(programs, repeats=15, pause=0.0):
 
 
 def ratios(seconds, base=None):
-    """Return each time as a multiple of the one named ``base`` (default: the least), {name: float}.
+    """Return each time as a multiple of that of ``base`` (default: the smallest), {name: float}.
 
-    Ratios of minima say more than seconds: they hold on other machines too, nearly.
+    Ratios differ less between computers than seconds do.
     """
     unit = min(seconds.values()) if base is None else seconds[base]
     return {name: value / unit for name, value in seconds.items()}
 
 
 def peak_memory(code):
-    """Return the most memory, in MiB, that a fresh Python process held while it ran ``code``.
+    """Return the peak memory, in MiB, of a new Python process that runs ``code``, source text.
 
-    ``code`` is source that finds ``utils``; what it imports counts too, so subtract what the
-    imports alone take. Not on Windows. Raises RuntimeError, with what the process wrote, when it
-    fails.
+    ``code`` can import ``utils``. The memory includes its imports, so subtract that of the imports
+    alone. Not on Windows. Raises RuntimeError with the output of the process when it fails.
     """
     path = os.pathsep.join(filter(None, (str(setup.COURSE), os.environ.get("PYTHONPATH"))))
     done = subprocess.run([sys.executable, "-c", LAUNCHER, code], capture_output=True, text=True,

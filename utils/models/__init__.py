@@ -1,1 +1,1 @@
-"""Transformers built on ``utils.attention``, their data and training, and reading their heads."""
+"""Transformers built on ``utils.attention``, their data, their training, and their heads."""

@@ -1,7 +1,7 @@
-"""BERT, an encoder whose attention is ours. Taught in chapter `pretrained_encoder`.
+"""BERT, an encoder built on our attention. Taught in chapter `pretrained_encoder`.
 
-Source: Devlin et al. 2019, https://arxiv.org/abs/1810.04805. Sizes by default are those of
-all-MiniLM-L6-v2, whose weights ``utils.models.pretrained`` loads.
+Source: Devlin et al. 2019, https://arxiv.org/abs/1810.04805. Default sizes are those of
+all-MiniLM-L6-v2, whose parameters ``utils.models.pretrained`` loads.
 """
 
 import torch
@@ -12,7 +12,7 @@ from utils.attention.torch import MultiHeadAttention
 
 
 class Block(nn.Module):
-    """One layer of BERT, (b, i, e) -> (b, i, e): LayerNorm comes *after* each sum."""
+    """One layer of BERT; LayerNorm comes *after* each sum."""
 
     def __init__(self, d_model, n_heads, d_hidden):
         super().__init__()
@@ -23,7 +23,7 @@ class Block(nn.Module):
         self.norm_2 = nn.LayerNorm(d_model, eps=1e-12)
 
     def forward(self, x, keep):
-        """Return (x, weights), (b, i, e) and (b, h, i, j); ``keep`` as for the attention."""
+        """Return (x, weights), (b, i, e) and (b, h, i, j)."""
         out, weights = self.attention(x, keep=keep, return_weights=True)
         x = self.norm_1(x + out)
         out = self.narrow(F.gelu(self.wide(x)))
@@ -31,7 +31,7 @@ class Block(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT for one sentence an example, in evaluation: no dropout, no second sentence."""
+    """BERT for one sentence per example, without dropout."""
 
     def __init__(self, vocabulary=30522, longest=512, d_model=384, n_heads=12, d_hidden=1536,
                  n_layers=6):
@@ -44,10 +44,11 @@ class Encoder(nn.Module):
             Block(d_model, n_heads, d_hidden) for _ in range(n_layers))
 
     def forward(self, ids, real):
-        """Return (hidden, weights), (b, layer + 1, i, e) and (b, layer, h, i, j).
+        """Return (hidden, weights) of all layers.
 
-        ``ids`` (b, i) int64, ``real`` (b, i) bool: True where a token stands, False at padding.
-        hidden[:, 0] is what enters the first block, hidden[:, n] what block n - 1 returns.
+        hidden is (b, layer + 1, i, e): hidden[:, 0] is the input of the first block, hidden[:, n]
+        the output of block n - 1. weights are (b, layer, h, i, j). ``ids`` are (b, i) int64,
+        ``real`` is (b, i) bool, False at padding.
         """
         x = self.words(ids) + self.places.weight[:ids.shape[1]]
         hidden, maps = [self.norm(x + self.kinds.weight[0])], []
@@ -65,7 +66,7 @@ NAMES = {"attention.output.dense": "attention.W_o",
 
 
 def renamed(file):
-    """Return the state dict of ``Encoder`` from BERT's own names, name -> tensor."""
+    """Return the state dict of ``Encoder`` from tensors by BERT's names."""
     params = {f"{ours}.weight": file[f"embeddings.{theirs}_embeddings.weight"]
               for ours, theirs in TABLES.items()}
     for kind in "weight", "bias":
@@ -81,9 +82,10 @@ def renamed(file):
 
 
 def embedding(hidden, real):
-    """Return the mean of the last layer over the tokens, of length 1: (b, e).
+    """Return the mean of the last layer over the tokens, (b, e).
 
-    ``hidden`` (b, layer, i, e) and ``real`` (b, i), as ``Encoder`` returns and takes them.
+    It is normalised to length 1. ``hidden`` is (b, layer, i, e), as ``Encoder`` returns it, and
+    ``real`` (b, i), as ``Encoder`` takes it.
     """
     real = real[..., None]  # (b, i, 1)
     mean = (hidden[:, -1] * real).sum(dim=1) / real.sum(dim=1)

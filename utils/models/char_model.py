@@ -1,9 +1,9 @@
-"""A trained model on disk: a character model of Python's manual.
+"""Train, save and load a character model of Python's manual.
 
-`make train` makes it, as chapter `language_model` does with fewer steps, but for half of the
-pieces, which say their beginning again and again. It writes its weights and, beside them, what is
-needed to read and to test them: sizes, vocabulary, the passages held out, the SHA-256 of the
-weights. A twin was trained on as many fresh pieces, and nothing was said again to it.
+`make train` trains it as chapter `language_model` does, with more steps, and with one difference:
+half of the sequences repeat their beginning. It saves the parameters and, beside them, sizes,
+vocabulary, held-out passages and the SHA-256 of the parameters. A twin was trained on as many
+sequences of which none was changed to repeat itself.
 """
 
 import hashlib
@@ -25,8 +25,7 @@ TWIN = PATH.with_name("char_model_twin.safetensors")
 def draw_loss(model, generator, tokens, batch=16, length=129, again=0.0):
     """Return the loss of a model on random pieces of a text, integers (n,).
 
-    The share ``again`` of them say their beginning again and again: chapter `reading_heads` tells
-    what for.
+    The fraction ``again`` of the pieces repeat their beginning; chapter `reading_heads` says why.
     """
     pieces = corpus.draw(tokens, batch, length, generator)
     repeated = round(again * batch)
@@ -37,9 +36,9 @@ def draw_loss(model, generator, tokens, batch=16, length=129, again=0.0):
 def train(text, steps, path=None, seed=0, again=0.0):
     """Return the training.Run of a LanguageModel that has learned a Corpus.
 
-    ``again`` as in ``draw_loss``. Every hundred steps ``history`` gets the bits per character of
-    the passages held out and, with a ``path``, the run is saved there; it goes on from there if the
-    file exists.
+    ``again`` as in ``draw_loss``. Every hundred steps, the bits per character of the held-out
+    passages are appended to ``history``. With a ``path``, the run is saved there every hundred
+    steps, and continues from that file if it exists.
     """
     torch.manual_seed(seed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -54,10 +53,10 @@ def train(text, steps, path=None, seed=0, again=0.0):
 
 
 def save(model, text, path=PATH, **facts):
-    """Write a model's weights to ``path`` and, beside it as .json, what is needed to use them.
+    """Write a model's parameters to ``path`` and a description to a .json file beside it.
 
-    That is its sizes, the vocabulary and the passages held out of the Corpus that it has learned,
-    the SHA-256 of the weights, and ``facts`` about the training.
+    The description holds the sizes of the model, the vocabulary and the held-out passages of its
+    Corpus, the SHA-256 of the parameters, and ``facts`` about the training.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,22 +73,22 @@ def save(model, text, path=PATH, **facts):
 def load(path=PATH):
     """Return (model, vocabulary) as ``save`` wrote them, the model in evaluation.
 
-    Raises FileNotFoundError when one of the two files is missing, ValueError when the weights are
-    not those that were written; both say what to do.
+    Raises FileNotFoundError when one of the two files is missing, ValueError when the SHA-256 of
+    the parameters differs.
     """
     path, about = Path(path), _about(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: `make train` writes it")
+        raise FileNotFoundError(f"{path} is missing; `make train` writes it")
     if sha256(path) != about["sha256"]:
-        raise ValueError(f"{path} has SHA-256 {sha256(path)}, where {about['sha256']} is expected: "
-                         "cut short, or another model; `make train` writes it anew")
+        raise ValueError(f"{path} must have SHA-256 {about['sha256']}, got {sha256(path)}: the "
+                         "file is incomplete, or of another model; `make train` writes a new one")
     model = LanguageModel(**about["sizes"])
     model.load_state_dict(load_file(path))
     return model.eval(), about["vocabulary"]
 
 
 def held_out(path=PATH):
-    """Return the passages that the model has never seen, a list of str of one length.
+    """Return the passages that the model was not trained on, a list of str of one length.
 
     Raises FileNotFoundError when the file beside the weights is missing.
     """
@@ -97,10 +96,10 @@ def held_out(path=PATH):
 
 
 def _about(path):
-    """Return what stands beside the weights at ``path``, a dict."""
+    """Return the description beside the parameters at ``path``, a dict."""
     beside = Path(path).with_suffix(".json")
     if not beside.is_file():
-        raise FileNotFoundError(f"{beside} is missing: `make train` writes it")
+        raise FileNotFoundError(f"{beside} is missing; `make train` writes it")
     return json.loads(beside.read_text(encoding="utf-8"))
 
 

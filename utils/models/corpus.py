@@ -1,7 +1,7 @@
-"""Text that every Python brings along, cut into what a model reads and what it is asked.
+"""A text that comes with Python, split into training text and held-out passages.
 
-``pydoc_data.topics`` is the manual behind ``help("for")``, under the licence of Python; it differs
-between versions of Python, so numbers measured on it are only compared with each other.
+``pydoc_data.topics`` is the manual behind ``help("for")``, under the licence of Python. It differs
+between versions of Python, so compare results only if they were measured with the same version.
 """
 
 from typing import NamedTuple
@@ -10,9 +10,9 @@ import torch
 
 
 class Corpus(NamedTuple):
-    """A text to train on, passages to be asked, and all characters of both.
+    """A text to train on, held-out passages, and the vocabulary: all characters of both.
 
-    ``dropped`` passages were left out because they repeat the training text.
+    ``dropped`` is the number of passages that were dropped because they repeat the training text.
     """
 
     train: str
@@ -23,14 +23,14 @@ class Corpus(NamedTuple):
 
 def manual():
     """Return the topics of Python's manual as one text."""
-    from pydoc_data.topics import topics  # half a megabyte, and not there in every distribution
+    from pydoc_data.topics import topics  # half a megabyte, and missing in some distributions
     return "\n\n".join(topics.values())
 
 
 def split(text, length=129, share=0.1, gram=50):
     """Return a Corpus: the last ``share`` of a text is held out, in passages of ``length``.
 
-    A passage that has ``gram`` characters in a row in common with the training text is dropped.
+    A passage is dropped if it shares ``gram`` consecutive characters with the training text.
     """
     cut = round(len(text) * (1 - share))
     train, rest = text[:cut], text[cut:]
@@ -42,20 +42,20 @@ def split(text, length=129, share=0.1, gram=50):
 
 
 def encode(text, vocabulary):
-    """Return the places of characters in the vocabulary, a text of n -> integers (n,).
+    """Return the index in the vocabulary of each character of a text, integers (n,).
 
-    Raises ValueError for a character that is not in it.
+    Raises ValueError for a character that is not in the vocabulary.
     """
-    places = {character: place for place, character in enumerate(vocabulary)}
-    unknown = set(text) - set(places)
+    indices = {character: index for index, character in enumerate(vocabulary)}
+    unknown = set(text) - set(indices)
     if unknown:
-        raise ValueError(f"not in the vocabulary of {len(places)} characters: "
+        raise ValueError(f"not in the vocabulary of {len(indices)} characters: "
                          f"{', '.join(map(repr, sorted(unknown)))}")
-    return torch.tensor([places[character] for character in text], dtype=torch.long)
+    return torch.tensor([indices[character] for character in text], dtype=torch.long)
 
 
 def rows(texts, vocabulary):
-    """Return texts of one length as integers, (b, n)."""
+    """Return texts of equal length as integers, (b, n)."""
     return torch.stack([encode(text, vocabulary) for text in texts])
 
 
@@ -71,10 +71,11 @@ def draw(tokens, batch, length, generator):
 
 
 def say_again(pieces, generator, shortest=8, longest=60):
-    """Begin each piece anew after a random number of tokens, over and over, (b, n) -> (b, n).
+    """Make each piece repeat its first tokens, (b, n) -> (b, n).
 
-    The number is drawn for each piece, from ``shortest`` to ``longest``, so that what follows next
-    can be told from what was said, and not from how long ago.
+    The number of tokens that are repeated is drawn for each piece, from ``shortest`` to
+    ``longest``. So a model can predict the next token from earlier tokens, but not from a fixed
+    distance.
     """
     periods = torch.randint(shortest, longest + 1, (len(pieces), 1), generator=generator)
     return pieces.gather(1, torch.arange(pieces.shape[1]) % periods)

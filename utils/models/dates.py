@@ -1,7 +1,7 @@
-"""Dates, as people write them and as machines do: "Thu 3 May 1979" and "1979-05-03".
+"""A translation task: dates as people write them, "Thu 3 May 1979", and in ISO, "1979-05-03".
 
-A task to train a translator on, made on the spot, with examples of different lengths. With slashes
-the month comes first, as in America; with points or hyphens the day does.
+The pairs are generated, and their lengths differ. In dates with slashes, the month comes first, as
+in the United States; in dates with points or hyphens, the day does.
 """
 
 from datetime import date
@@ -19,7 +19,7 @@ MONTHS = ("January", "February", "March", "April", "May", "June", "July", "Augus
 ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 ORDINAL = {1: "st", 2: "nd", 3: "rd"}  # codespell:ignore nd
-# A character's number is its place. "_" is padding, "^" stands before the first character written.
+# A character's number is its index. "_" is padding, "^" precedes the first character of a target.
 ALPHABET = ("_^ ,-./0123456789"
             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 PAD, START = 0, 1
@@ -27,22 +27,22 @@ _NUMBER = {character: number for number, character in enumerate(ALPHABET)}
 
 
 def split_days(held_out=0.1, seed=4):
-    """Return (train, test), two lists of dates that share none: all days from 1900 to 2099, dealt.
+    """Return (train, test), two lists of dates that share none: all days from 1900 to 2099.
 
-    ``held_out`` is the share of the second list. Raises ValueError unless both get some.
+    ``held_out`` is the fraction in the second list. Raises ValueError if either list is empty.
     """
     first, last = date(1900, 1, 1).toordinal(), date(2099, 12, 31).toordinal()
     days = np.random.default_rng(seed).permutation(np.arange(first, last + 1))
     n_test = round(held_out * len(days))
     if not 0 < n_test < len(days):
-        raise ValueError(f"held_out={held_out} makes {n_test} of {len(days)} days: both lists need "
-                         "some, so take a share between 0 and 1, such as 0.1")
-    dealt = [date.fromordinal(day) for day in days.tolist()]
-    return dealt[n_test:], dealt[:n_test]
+        raise ValueError("held_out must be a fraction that leaves dates for both lists, such as "
+                         f"0.1, got {held_out}, which holds out {n_test} of {len(days)} days")
+    dates = [date.fromordinal(day) for day in days.tolist()]
+    return dates[n_test:], dates[:n_test]
 
 
 def write_date(day, form):
-    """Return a date in one of the FORMS, English in every locale."""
+    """Return a date written in one of the FORMS, in English whatever the locale."""
     month, weekday = MONTHS[day.month - 1], WEEKDAYS[day.weekday()]
     last = 0 if day.day in (11, 12, 13) else day.day % 10
     return form.format(
@@ -58,19 +58,19 @@ def draw_dates(days, n, generator):
     """
     which = torch.randint(len(days), (n,), generator=generator).tolist()
     how = torch.randint(len(FORMS), (n,), generator=generator).tolist()
-    chosen = [days[place] for place in which]
+    chosen = [days[index] for index in which]
     return ([write_date(day, FORMS[form]) for day, form in zip(chosen, how, strict=True)],
             [day.isoformat() for day in chosen])
 
 
 def to_tokens(texts):
-    """Return the numbers of the characters, padded on the right, int64 (b, n), and lengths (b,).
+    """Return (tokens, lengths): int64 (b, n), padded on the right, and the lengths (b,).
 
     Raises ValueError for a character that is not in the ALPHABET.
     """
     strange = sorted(set("".join(texts)) - set(ALPHABET))
     if strange:
-        raise ValueError(f"the alphabet has no {', '.join(map(repr, strange))}")
+        raise ValueError(f"not in the alphabet: {', '.join(map(repr, strange))}")
     lengths = np.array([len(text) for text in texts])
     longest = max(lengths, default=0)
     rows = [[_NUMBER[character] for character in text.ljust(longest, ALPHABET[PAD])]
@@ -79,5 +79,5 @@ def to_tokens(texts):
 
 
 def to_texts(tokens):
-    """Return the texts of tokens (b, n), a list of str, padding and all."""
+    """Return the texts of tokens (b, n), a list of str, including padding."""
     return ["".join(ALPHABET[number] for number in row) for row in tokens.tolist()]

@@ -1,10 +1,11 @@
-"""What the heads of a trained language model look at, and what each is worth.
+"""What the heads of a trained language model attend to, and how much each contributes.
 
-Taught in chapter `reading_heads`. A kind of head is a *target*: for each query, the places that a
-head of this kind would look at. The score of any head is the weight that it gives to them.
+Taught in chapter `reading_heads`. A *target* describes a kind of head: for each query, the
+positions that a head of this kind attends to. The score of a head is the attention weight that it
+gives to them.
 
-``model`` is a ``language_model.LanguageModel`` or another whose ``blocks`` hold such ``attention``;
-tokens are integers (b, i), numbered from 0 at the start of the text.
+``model`` is a ``language_model.LanguageModel``, or another model whose ``blocks`` have such an
+``attention``; tokens are integers (b, i) at positions 0, 1, 2, ….
 """
 
 import math
@@ -22,12 +23,12 @@ BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 @contextmanager
 def listening(modules):
-    """Yield a list; while the block lasts, each call of a module appends its input to it."""
-    heard = []
-    hooks = [module.register_forward_pre_hook(lambda _, args: heard.append(args[0]))
+    """Yield a list to which each call of a module appends its input, inside the ``with`` block."""
+    inputs = []
+    hooks = [module.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
              for module in modules]
     try:
-        yield heard
+        yield inputs
     finally:
         for hook in hooks:
             hook.remove()
@@ -35,7 +36,7 @@ def listening(modules):
 
 @torch.no_grad()
 def all_weights(model, tokens):
-    """Return the weights of all heads of all layers, (b, i) -> (layer, b, h, i, j)."""
+    """Return the attention weights of all heads, (layer, b, h, i, j)."""
     layers = [block.attention for block in model.blocks]
     with listening(layers) as inputs:
         model(tokens)
@@ -46,30 +47,30 @@ def all_weights(model, tokens):
 
 
 def score(weights, target):
-    """Return the weight that each head gives to a target: (…, b, h, i, j), (b, i, j) -> (…, h).
+    """Return the mean attention weight of each head on a target, (…, h).
 
-    ``target`` is bool, (1, i, j) if it is that of all texts; the mean is over all queries that have
-    one. Raises ValueError when none has.
+    ``weights`` are (…, b, h, i, j). ``target`` is bool, (b, i, j), or (1, i, j) for all sequences.
+    The mean is over all queries that have a target. Raises ValueError if no query has one.
     """
     target = target.expand(weights.shape[-4], -1, -1)
     asked = target.any(dim=-1)  # (b, i)
     if not asked.any():
-        raise ValueError("no query has a target: the score would be a mean of nothing")
+        raise ValueError("no query has a target, so the score is undefined")
     given = (weights * target[:, None]).sum(dim=-1)  # (…, b, h, i)
     return given.movedim(-2, -1)[..., asked, :].mean(dim=-2)
 
 
 def previous_character(n):
-    """Return the target of each query's left neighbour, bool (1, n, n)."""
+    """Return the target of the previous position, bool (1, n, n)."""
     places = torch.arange(n)
     return (places[None, :] == places[:, None] - 1)[None]
 
 
 def after_the_same(n, period):
-    """Return the target of what came next, one period ago, bool (1, n, n).
+    """Return the target of the next token, one period ago, bool (1, n, n).
 
-    In a text that repeats itself, the query at i reads what stood at i - period; what came next
-    then stands at i - period + 1.
+    In a sequence that repeats after ``period`` tokens, tokens i and i - period are equal, and token
+    i - period + 1 is the token that follows i.
     """
     places = torch.arange(n)
     earlier = places[None, :] == places[:, None] - period + 1
@@ -77,10 +78,10 @@ def after_the_same(n, period):
 
 
 def open_bracket(texts):
-    """Return the target of the innermost bracket that is open, texts of length n -> (b, n, n).
+    """Return the target of the innermost open bracket, bool (b, n, n).
 
-    A query inside round, square or curly brackets has one: the place of the opening one. A closing
-    bracket that does not fit is ignored.
+    ``texts`` have equal lengths n. The target of a query inside round, square or curly brackets is
+    the position of the opening bracket. A closing bracket that does not match is ignored.
     """
     n = len(texts[0])
     target = torch.zeros(len(texts), n, n, dtype=torch.bool)
@@ -98,7 +99,7 @@ def open_bracket(texts):
 
 @torch.no_grad()
 def mean_contexts(model, tokens):
-    """Return what each head hands on, on average over a text, (b, i) -> (layer, h, d)."""
+    """Return the mean context of each head over all tokens, (b, i) -> (layer, h, d)."""
     layers = [block.attention for block in model.blocks]
     with listening(layer.W_o for layer in layers) as contexts:  # (b, i, e) each
         model(tokens)
@@ -108,15 +109,15 @@ def mean_contexts(model, tokens):
 
 @contextmanager
 def ablated(model, layer, head, value=0.0):
-    """Let one head hand on ``value``, a number or (d,), whatever it reads, while the block lasts.
+    """Replace the context of one head by ``value`` inside the block.
 
-    Heads hand on their contexts to W_o, side by side. Raises ValueError for a head that is not
-    there.
+    ``value`` is a number or (d,); it is set in the input of W_o, where the contexts of all heads
+    are concatenated. Raises ValueError for a head that does not exist.
     """
     layer = model.blocks[layer].attention
     W_o, n_heads = layer.W_o, layer.n_heads
     if not 0 <= head < n_heads:
-        raise ValueError(f"head={head}: there are {n_heads} heads, 0 to {n_heads - 1}")
+        raise ValueError(f"head must be in 0 .. {n_heads - 1}, got {head}")
     d_head = W_o.in_features // n_heads
 
     def overwrite(_, args):
@@ -133,21 +134,21 @@ def ablated(model, layer, head, value=0.0):
 
 @torch.no_grad()
 def bits_at(model, tokens):
-    """Return what each token after the first cost, in bits, (b, n) -> (b, n - 1)."""
+    """Return the loss of each token after the first, in bits, (b, n) -> (b, n - 1)."""
     return torch.cat([_costs(model(part[:, :-1]), part) for part in tokens.split(64)])
 
 
 def _costs(logits, tokens):
-    """Return what tokens (b, n) cost after their first, in bits, by logits (b, n - 1, token)."""
+    """Return the losses of tokens (b, n) after the first, in bits; logits are (b, n - 1, token)."""
     return F.cross_entropy(logits.mT, tokens[:, 1:], reduction="none") / math.log(2)
 
 
 @torch.no_grad()
 def bits_without_each(model, tokens, values):
-    """Return ``bits_at`` without each head in turn, (b, n) -> (layer, h, b, n - 1).
+    """Return ``bits_at`` with each head ablated in turn, (b, n) -> (layer, h, b, n - 1).
 
-    ``values`` (layer, h, d): what each head hands on instead. What lies below the layer of a head
-    is computed once for all.
+    ``values`` (layer, h, d) replace the contexts of the heads. The layers below that of an ablated
+    head are computed only once.
     """
     parts = []
     for part in tokens.split(64):
@@ -160,7 +161,7 @@ def bits_without_each(model, tokens, values):
 
 
 def _costs_from(model, layer, head, x, tokens, value):
-    """Return the costs of tokens, in bits, where x enters a layer, one head of it ablated."""
+    """Return the losses of tokens, in bits, from the input x of a layer with one head ablated."""
     with ablated(model, layer, head, value):
         for block in model.blocks[layer:]:
             x = block(x)
@@ -169,6 +170,6 @@ def _costs_from(model, layer, head, x, tokens, value):
 
 
 def interval(differences):
-    """Return (mean, half the width of its 95 % interval) of independent numbers (n,)."""
+    """Return (mean, half the width of its 95 % interval) of numbers (n,)."""
     half = 1.96 * differences.std().item() / math.sqrt(len(differences))
     return differences.mean().item(), half

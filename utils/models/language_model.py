@@ -1,6 +1,6 @@
-"""A decoder that writes: RoPE, RMSNorm, normalised queries and keys. Taught in `language_model`.
+"""A language model with RoPE, RMSNorm, normalised queries and keys. Taught in `language_model`.
 
-Each part says where it comes from; what they do together is measured in the chapter.
+The docstring of each part names its source; the chapter measures how they work together.
 """
 
 import math
@@ -14,16 +14,16 @@ from utils.attention.positions import rotary, rotate
 
 
 def rms_norm(x):
-    """Return x divided by the root of its mean square, (…, d) -> (…, d); no parameters."""
+    """Return x divided by the root of its mean square, (…, d)."""
     return F.rms_norm(x, x.shape[-1:])
 
 
 class RotaryAttention(CausalAttention):
-    """Causal attention with RoPE on normalised q and k, (b, i, e) -> (b, i, e).
+    """Causal attention with RoPE on normalised q and k, (b, i, e).
 
-    A score is then at most gain * sqrt(d); ``gain``, one number a head, learns how sharp the head
-    should be. Sources: RoPE https://arxiv.org/abs/2104.09864, normalised q and k with a gain
-    https://arxiv.org/abs/2010.04245.
+    A score is then at most gain * sqrt(d). ``gain``, one parameter per head, learns how sharp the
+    softmax of the head is. Sources: RoPE https://arxiv.org/abs/2104.09864, normalised q and k with
+    a gain https://arxiv.org/abs/2010.04245.
     """
 
     def __init__(self, d_model, n_heads):
@@ -31,7 +31,7 @@ class RotaryAttention(CausalAttention):
         self.gain = nn.Parameter(torch.full((n_heads, 1, 1), 2.0))
 
     def heads_at(self, x, positions):
-        """Return q, k and v, (b, h, i, d) each, q and k normalised and turned."""
+        """Return q, k, v (b, h, i, d); q and k are normalised and rotated."""
         q, k, v = self.project(x)
         where = positions[..., None, :].double()
         cos, sin = rotary(where, q.shape[-1])  # (…, 1, i, d / 2)
@@ -40,10 +40,10 @@ class RotaryAttention(CausalAttention):
 
 
 class Block(nn.Module):
-    """Attention, then a feed-forward layer, each added to the stream, (b, i, e) -> (b, i, e).
+    """Attention and a feed-forward layer, each added to x, (b, i, e).
 
-    Both begin as zero (their last matrices are), so a deep stack begins as the identity. The
-    feed-forward layer squares what ReLU lets through, https://arxiv.org/abs/2109.08668.
+    The last matrix of both is initialised to zero, so a deep stack starts as the identity. The
+    feed-forward layer squares the output of ReLU, https://arxiv.org/abs/2109.08668.
     """
 
     def __init__(self, d_model, n_heads):
@@ -55,13 +55,13 @@ class Block(nn.Module):
         nn.init.zeros_(self.down.weight)
 
     def forward(self, x, positions=None, cache=None):
-        """Return the stream after both; ``positions`` and ``cache`` as in ``CausalAttention``."""
+        """Return x after both; arguments as in ``CausalAttention``."""
         x = x + self.attention(rms_norm(x), positions, cache)
         return x + self.down(F.relu(self.up(rms_norm(x))).square())
 
 
 class LanguageModel(nn.Module):
-    """A decoder-only transformer over characters, (b, i) -> logits (b, i, vocabulary)."""
+    """A decoder-only transformer, (b, i) -> logits (b, i, vocabulary)."""
 
     def __init__(self, n_tokens, d_model=128, n_heads=4, n_layers=4):
         super().__init__()
@@ -75,9 +75,9 @@ class LanguageModel(nn.Module):
         return [Cache(block.attention.window) for block in self.blocks]
 
     def forward(self, tokens, positions=None, caches=None):
-        """Return the logits of the next token at every place, (b, i) -> (b, i, vocabulary).
+        """Return the logits of each next token, (b, i, vocabulary).
 
-        ``positions`` as in ``CausalAttention``; ``caches``, one a layer, are read and extended.
+        ``positions`` as in ``CausalAttention``; ``caches``, one per layer, are extended.
         """
         x = rms_norm(self.embedding(tokens))  # (b, i, e)
         caches = caches or [None] * len(self.blocks)
@@ -87,28 +87,29 @@ class LanguageModel(nn.Module):
 
 
 def next_token_loss(model, tokens):
-    """Return the mean loss, in nats, of each token after the first, (b, n) -> scalar."""
+    """Return the mean loss, in nats, of all tokens (b, n) but the first."""
     logits = model(tokens[:, :-1])  # (b, n - 1, vocabulary)
     return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
 
 @torch.no_grad()
 def bits(model, passages):
-    """Return the mean surprise, in bits per token, of passages (b, n) after their first tokens."""
+    """Return the mean loss of passages (b, n), in bits per token."""
     losses = [next_token_loss(model, part) * len(part) for part in passages.split(64)]
     return sum(losses).item() / len(passages) / math.log(2)
 
 
 @torch.no_grad()
 def write(model, tokens, length, temperature=1.0, generator=None, cached=True):
-    """Continue each row of tokens by ``length`` drawn ones, (b, i) -> (b, i + length), i > 0.
+    """Append ``length`` drawn tokens, (b, i) -> (b, i + length).
 
-    ``temperature``: 0 takes the likeliest, 1 draws as the model believes; raises ValueError below
-    0. ``generator`` lives on the CPU. Without the cache all is computed anew for each token; the
-    result is the same.
+    i must be at least 1. With ``temperature`` 0, each token is the likeliest; with 1, it is drawn
+    from the distribution of the model. ``generator`` is on the CPU. Without the cache, everything
+    is computed again for each token; the result is the same. Raises ValueError for a negative
+    temperature.
     """
     if temperature < 0:
-        raise ValueError(f"temperature={temperature}: it divides, and may be 0 or more")
+        raise ValueError(f"temperature must be at least 0, got {temperature}")
     caches = model.caches() if cached else None
     unread = tokens
     for _ in range(length):
@@ -124,9 +125,10 @@ def write(model, tokens, length, temperature=1.0, generator=None, cached=True):
 
 
 def optimisers(model, muon_lr=0.02, adamw_lr=0.006):
-    """Return [Muon, AdamW]: Muon for the matrices inside the blocks, AdamW for all the rest.
+    """Return [Muon, AdamW]: Muon for the matrices of the blocks.
 
-    Muon makes each step nearly orthogonal: all directions of a matrix move about alike. Source:
+    AdamW is for all other parameters. Muon makes each update nearly orthogonal: it changes all
+    directions of a matrix by about the same amount. Source:
     https://kellerjordan.github.io/posts/muon/.
     """
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]

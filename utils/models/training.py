@@ -1,8 +1,8 @@
-"""A training loop that can stop at any step and go on to the same weights.
+"""A training loop that can be interrupted and resumed with the same result.
 
-A ``Run`` is all that training changes: the model, its optimisers, the generator that draws batches,
-the step and what was measured. Saved and loaded together, a run that was interrupted ends as one
-that was not.
+A ``Run`` holds all that training changes: the model, its optimisers, the generator that draws
+batches, the step and the measurements. All of it is saved and loaded together, so an interrupted
+run ends with the same parameters as an uninterrupted one.
 """
 
 import math
@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 @dataclass
 class Run:
-    """What training changes. ``history`` holds one dict of floats for each measurement."""
+    """All that training changes. ``history`` holds one dict of floats for each measurement."""
 
     model: nn.Module
     optimisers: list
@@ -29,19 +29,19 @@ class Run:
     history: list = field(default_factory=list)
 
     def __post_init__(self):
-        """Note the learning rates that the optimisers came with: those of the first step."""
+        """Store the initial learning rates of the optimisers."""
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group.setdefault("initial_lr", group["lr"])
 
 
 def new_run(model, optimisers, steps, seed=0):
-    """Return a Run that has not begun, its batches drawn with ``seed``."""
+    """Return a Run at step 0 that draws its batches with ``seed``."""
     return Run(model, list(optimisers), steps, torch.Generator().manual_seed(seed))
 
 
 def linear_decay(step, steps):
-    """Return the share of the learning rate at a step: from 1 down to 0 after the last."""
+    """Return the factor of the learning rate at a step: from 1 down to 0 after the last."""
     return 1 - step / steps
 
 
@@ -50,9 +50,9 @@ def train(run, loss_of, until=None, *, decay=linear_decay, clip=1.0, every=None,
     """Train to step ``until`` (default: the end), changing ``run``; return it.
 
     ``loss_of(model, generator)`` draws a batch and returns its loss. Gradients are clipped to the
-    norm ``clip``. At each ``every`` steps and at the end, ``measure(model)``, a dict of floats, is
-    put in ``run.history`` with step and seconds, and the run is saved to ``path``. Raises
-    FloatingPointError at a loss or a gradient that is not finite, before it spoils the weights.
+    norm ``clip``. Every ``every`` steps and at the end, ``measure(model)``, a dict of floats, is
+    appended to ``run.history`` with step and seconds, and the run is saved to ``path``. Raises
+    FloatingPointError when the loss or a gradient is not finite, before the parameters change.
     """
     until = run.steps if until is None else until
     with tqdm(total=until, initial=run.step, unit="step") as bar:
@@ -72,7 +72,7 @@ def train(run, loss_of, until=None, *, decay=linear_decay, clip=1.0, every=None,
 
 
 def one_step(run, loss_of, share, clip):
-    """Take one step at ``share`` of the learning rates, and return the loss, a float."""
+    """Take one step at ``share`` times the learning rates; return the loss, a float."""
     run.model.train()
     for optimiser in run.optimisers:
         optimiser.zero_grad(set_to_none=True)
@@ -88,11 +88,11 @@ def one_step(run, loss_of, share, clip):
 
 
 def _finite(number, name, run):
-    """Raise FloatingPointError for a number that is not finite."""
+    """Raise FloatingPointError unless a number is finite."""
     if not math.isfinite(number.item()):
         raise FloatingPointError(
-            f"the {name} is {number.item()} at step {run.step}: the weights are those of the step "
-            "before; a smaller learning rate, or a look at the batch, is the next thing to try")
+            f"the {name} must be finite, got {number.item()} at step {run.step}; the parameters "
+            "are those of the step before. Try a smaller learning rate, or inspect the batch")
 
 
 def measured(model, measure):
@@ -103,7 +103,7 @@ def measured(model, measure):
 
 
 def save(run, path):
-    """Write a run to ``path``, all or nothing: an interrupted write leaves the old file whole."""
+    """Write a run to ``path``; if the write is interrupted, the old file stays unchanged."""
     path = Path(path)
     state = {"model": run.model.state_dict(), "step": run.step, "steps": run.steps,
              "seconds": run.seconds, "kinds": _kinds(run),
@@ -122,20 +122,20 @@ def save(run, path):
 
 
 def load(run, path):
-    """Put into ``run``, made as the saved one was, what was saved; return it.
+    """Load a saved run into ``run``, which was created in the same way; return it.
 
-    Learning rates are the saved ones. Reads tensors and numbers only, never code. Raises ValueError
-    when the file is of a run with other steps, another model or other optimisers.
+    Learning rates are loaded, too. The file is read without running code from it. Raises ValueError
+    when the saved run has another number of steps, another model or other optimisers.
     """
     state = torch.load(path, map_location="cpu", weights_only=True)
     for name, saved, ours in (("steps", state["steps"], run.steps),
                               ("optimisers", state["kinds"], _kinds(run))):
         if saved != ours:
-            raise ValueError(f"{path} is of a run with {name} {saved}, this one has {ours}")
+            raise ValueError(f"{path} holds a run with {name} {saved}, but this run has {ours}")
     try:
         run.model.load_state_dict(state["model"])
     except RuntimeError as error:
-        raise ValueError(f"{path} is of another model: {error}") from error
+        raise ValueError(f"{path} holds another model: {error}") from error
     for optimiser, saved in zip(run.optimisers, state["optimisers"], strict=True):
         optimiser.load_state_dict(saved)
     run.generator.set_state(state["generator"])
@@ -144,7 +144,7 @@ def load(run, path):
 
 
 def _kinds(run):
-    """Return what each optimiser is and of how many parameters, as text."""
+    """Return the type of each optimiser and its number of parameters, a list of str."""
     return [f"{type(optimiser).__name__} of "
             f"{sum(len(group['params']) for group in optimiser.param_groups)}"
             for optimiser in run.optimisers]

@@ -1,8 +1,8 @@
-"""An encoder that reads and a decoder that writes. Taught in `encoder_decoder`.
+"""An encoder-decoder transformer. Taught in `encoder_decoder`.
 
-Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 3; LayerNorm before or after:
-Xiong et al. 2020, https://arxiv.org/abs/2002.04745. Left out: dropout, the factor sqrt(e) on
-embeddings, and the table that embedding and unembedding share.
+Sources: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 3; for LayerNorm before or
+after a sublayer, Xiong et al. 2020, https://arxiv.org/abs/2002.04745. It has no dropout and no
+factor sqrt(e) on embeddings, and embedding and unembedding do not share their parameters.
 """
 
 import torch
@@ -14,7 +14,7 @@ from utils.attention.torch import MultiHeadAttention
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with a ReLU between, at each place alone, (…, e) -> (…, e)."""
+    """Two linear layers with a ReLU between them, (…, e) -> (…, e)."""
 
     def __init__(self, d_model, d_hidden):
         super().__init__()
@@ -22,15 +22,14 @@ class FeedForward(nn.Module):
         self.down = nn.Linear(d_hidden, d_model)
 
     def forward(self, x):
-        """Return what is written about each place."""
+        """Return the output for each position separately."""
         return self.down(F.relu(self.up(x)))
 
 
 class Residual(nn.Module):
-    """Add to x what a sublayer says of it, (b, i, e) -> (b, i, e).
+    """Add the output of a sublayer to x, with LayerNorm, (b, i, e).
 
-    ``norm_first``: LayerNorm before the sublayer, x + f(norm(x)), else after the sum,
-    norm(x + f(x)).
+    If ``norm_first``, the result is x + f(norm(x)), else norm(x + f(x)).
     """
 
     def __init__(self, d_model, norm_first=True):
@@ -38,14 +37,14 @@ class Residual(nn.Module):
         self.norm, self.norm_first = nn.LayerNorm(d_model), norm_first
 
     def forward(self, x, sublayer):
-        """Return x with ``sublayer``, a function (b, i, e) -> (b, i, e), added."""
+        """Return x plus ``sublayer``, a function (b, i, e) -> (b, i, e)."""
         if self.norm_first:
             return x + sublayer(self.norm(x))
         return self.norm(x + sublayer(x))
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention without a causal mask, then the feed-forward layer, (b, j, e) -> (b, j, e)."""
+    """Self-attention, then the feed-forward layer, (b, j, e) -> (b, j, e)."""
 
     def __init__(self, d_model, n_heads, d_hidden, norm_first=True):
         super().__init__()
@@ -55,13 +54,13 @@ class EncoderLayer(nn.Module):
             Residual(d_model, norm_first) for _ in range(2))
 
     def forward(self, x, keep=None):
-        """Return x, read; ``keep`` (b, 1, 1, j), bool, True = may attend."""
+        """Return x after both; ``keep`` (b, 1, 1, j) masks padding."""
         x = self.residuals[0](x, lambda x: self.self_attention(x, keep=keep))
         return self.residuals[1](x, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention to memory, feed-forward, (b, i, e) -> (b, i, e)."""
+    """Causal self-attention, cross-attention, feed-forward, (b, i, e)."""
 
     def __init__(self, d_model, n_heads, d_hidden, norm_first=True):
         super().__init__()
@@ -72,7 +71,7 @@ class DecoderLayer(nn.Module):
             Residual(d_model, norm_first) for _ in range(3))
 
     def forward(self, x, memory, keep=None):
-        """Return x after all three; ``keep`` (b, 1, 1, j) is that of the memory (b, j, e)."""
+        """Return x after all three; ``keep`` (b, 1, 1, j) masks memory."""
         x = self.residuals[0](x, lambda x: self.self_attention(x, causal=True))
         x = self.residuals[1](
             x, lambda x: self.cross_attention(x, memory, keep=keep))
@@ -80,7 +79,7 @@ class DecoderLayer(nn.Module):
 
 
 class EncoderDecoder(nn.Module):
-    """Translate tokens to tokens of one alphabet, (b, j), (b, i) -> logits (b, i, n_tokens)."""
+    """Translate between tokens of one alphabet, (b, j), (b, i)."""
 
     def __init__(self, n_tokens, d_model, n_heads, d_hidden, n_encoder, n_decoder):
         super().__init__()
@@ -92,7 +91,7 @@ class EncoderDecoder(nn.Module):
         self.unembedding = nn.Linear(d_model, n_tokens)
 
     def embed(self, tokens):
-        """Return which character and which place, added, (b, i) -> (b, i, e)."""
+        """Return the embeddings with positions added, (b, i, e)."""
         x = self.embedding(tokens)  # (b, i, e)
         places = torch.arange(tokens.shape[1], device=tokens.device)
         return x + sinusoidal(places, x.shape[-1]).to(x)
@@ -105,23 +104,23 @@ class EncoderDecoder(nn.Module):
         return self.norms[0](x)
 
     def decode(self, target, memory, keep=None):
-        """Return the logits of what follows each target token, (b, i), (b, j, e) -> (b, i, n)."""
+        """Return the logits of the token after each target, (b, i, n)."""
         x = self.embed(target)
         for layer in self.decoder:
             x = layer(x, memory, keep)
         return self.unembedding(self.norms[1](x))
 
     def forward(self, source, target, keep=None):
-        """Return the logits; ``keep`` (b, 1, 1, j) says which places of the *source* are words."""
+        """Return the logits; ``keep`` (b, 1, 1, j) masks the *source*."""
         return self.decode(target, self.encode(source, keep), keep)
 
 
 @torch.no_grad()
 def translate(model, source, start, steps, keep=None):
-    """Write ``steps`` tokens, each the likeliest after those before it, (b, j) -> (b, steps).
+    """Return ``steps`` tokens, each the likeliest next one, (b, steps).
 
-    ``start`` is the token that stands before the first; ``keep`` as in the model. The source is
-    read once. Each step decodes all that was written again, having no cache.
+    source is (b, j). ``start`` is the token before the first; ``keep`` as in the model. The source
+    is encoded once. Without a cache, each step decodes all earlier tokens again.
     """
     memory = model.encode(source, keep)
     written = torch.full_like(source[:, :1], start)  # (b, 1)

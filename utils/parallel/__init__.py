@@ -1,4 +1,4 @@
-"""Attention and training on several processes."""
+"""Attention and training in several processes."""
 
 from utils.parallel.processes import launch
 

@@ -1,7 +1,7 @@
-"""A function of a notebook as a file of its own, for another process to run.
+"""Write a function of a notebook to a file that another process can run.
 
-What the function uses goes along: modules and what stands in them are imported there, functions and
-classes of the notebook are copied, numbers and texts written out.
+The file also contains what the function uses: it imports modules and their contents, and includes
+copies of functions, classes, numbers and str of the notebook.
 """
 
 import ast
@@ -17,19 +17,19 @@ PLAIN = (int, float, str, bool, type(None))
 def written(program):
     """Return the source of a file that defines ``program`` and whatever it uses.
 
-    Raises TypeError for what is no function of a file or notebook, and for a variable that holds
-    anything but a number, a text, or a tuple or list of them.
+    Raises TypeError unless ``program`` is a function of a file or notebook, and for a variable that
+    holds anything but a number, a str, or a tuple or list of them.
     """
     if not inspect.isfunction(program) or "<" in program.__qualname__:  # <lambda>, <locals>
-        raise TypeError("program must be a function of its own, made with def and outside of any "
-                        f"other, not {program!r}")
+        raise TypeError("program must be a function defined with def, outside of other functions, "
+                        f"got {program!r}")
     lines, done = [], set()
     _need(program.__name__, program, lines, done)
     return "\n".join(["from math import inf, nan", *lines, f"program = {program.__name__}", ""])
 
 
 def _need(name, value, lines, done):
-    """Append to ``lines`` what makes ``name`` stand for ``value`` in the new file."""
+    """Append to ``lines`` the code that defines ``name`` as ``value``."""
     if name in done:
         return
     done.add(name)
@@ -50,36 +50,38 @@ def _need(name, value, lines, done):
             value, "__name__", ""), None) is value:
         lines.append(f"from {home} import {value.__name__} as {name}")
     else:
-        raise TypeError(f"the program uses {name}, a {type(value).__name__}, and it will not be "
-                        "there in the other process: hand it over as an argument")
+        raise TypeError(f"the program uses {name}, a {type(value).__name__}, which does not exist "
+                        "in the other process: pass it as an argument")
 
 
 def _plain(value):
-    return type(value) in PLAIN or (
-        type(value) in (list, tuple) and all(map(_plain, value)))  # np.float64 is a float, too
+    """Return whether ``repr`` of a value is source for it; np.float64, a float, does not count."""
+    if type(value) in (list, tuple):
+        return all(map(_plain, value))
+    return type(value) in PLAIN
 
 
 def definition(thing):
-    """Return the source of a function or class, as its notebook cell or its file has it.
+    """Return the source of a function or class from its notebook cell or file.
 
-    (`inspect.getsource` does not find the classes of a notebook.)
+    Raises TypeError if there is none. (`inspect.getsource` does not find classes of a notebook.)
     """
     for part in vars(thing).values() if isinstance(thing, type) else [thing]:
         code = inspect.unwrap(part)  # of a static method, too
         if not inspect.isfunction(code) or code.__module__ != thing.__module__:
-            continue  # a method that was made elsewhere
+            continue  # a method that was defined elsewhere
         source = "".join(linecache.getlines(code.__code__.co_filename))
         for node in reversed(ast.parse(source).body):
             if getattr(node, "name", None) == thing.__name__:
                 start = min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
                 return "\n".join(source.splitlines()[start - 1:node.end_lineno])
-    raise TypeError(f"the source of {thing.__name__} is not to be found")
+    raise TypeError(f"there is no source of {thing.__name__}: define it in a file or a cell")
 
 
 def names(source):
-    """Return the names that a source takes from around it, sorted; its own variables are not."""
+    """Return the global names that a source uses, sorted."""
     codes, found = [compile(source, "", "exec")], set()
-    for code in codes:  # which grows meanwhile
+    for code in codes:  # the list grows in the loop
         found |= {step.argval for step in dis.get_instructions(code)
                   if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
         codes += [part for part in code.co_consts if isinstance(part, CodeType)]
@@ -87,7 +89,7 @@ def names(source):
 
 
 def imports(source):
-    """Return the modules that the lines of a source import, sorted; functions are not looked at."""
+    """Return the modules that a source imports at its top level, sorted."""
     found = set()
     for node in ast.parse(source).body:
         if isinstance(node, ast.Import):

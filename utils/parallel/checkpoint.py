@@ -1,7 +1,8 @@
-"""Checkpoints that p processes write and any other number reads. Taught in `training_at_scale`.
+"""Checkpoints that p processes write and any number of processes reads.
 
-Each process writes the slices that it holds (`torch.distributed.checkpoint`), into a folder that
-gets its name when all is written. Reading unpickles: load only what you have written yourself.
+Taught in `training_at_scale`. Each process writes the slices that it holds, with
+`torch.distributed.checkpoint`, into a folder that is renamed when all slices are written. Loading
+unpickles data, so load only files that you have written yourself.
 """
 
 import shutil
@@ -15,34 +16,36 @@ from utils.parallel.data import place, together
 
 
 def save(model, optimiser, step, folder):
-    """Write model, optimiser and step to ``folder/step-<step>``, all or nothing; all ranks call it.
+    """Write model, optimiser and step to ``folder/step-<step>``.
 
-    A folder that is not finished has another name. Raises OSError where there is one of that step.
+    All ranks must call it. The folder has another name until it is complete. Raises OSError if
+    there is a checkpoint of this step already.
     """
     whole = Path(folder, f"step-{step}")
     part = whole.with_name(f"unfinished-{step}")
     if place()[0] == 0:
-        shutil.rmtree(part, ignore_errors=True)  # of a dead run
-    together()  # none makes the folder anew while it goes
+        shutil.rmtree(part, ignore_errors=True)  # of an interrupted run
+    together()  # no rank writes while rank 0 deletes
     weights, averages = by_name.get_state_dict(model, optimiser)
     state = {"model": weights, "optimiser": averages, "step": step}
-    with warnings.catch_warnings(action="ignore"):  # alone, it says so
+    with warnings.catch_warnings(action="ignore"):  # it warns in a single process
         dcp.save(state, checkpoint_id=part)
     if place()[0] == 0:
-        part.rename(whole)  # at once: it is there, or it is not
-    together()  # and whoever goes on finds it
+        part.rename(whole)  # atomic: the checkpoint exists, or not
+    together()  # no rank continues before it exists
 
 
 def newest(folder):
-    """Return the path of the latest checkpoint that was finished, or None."""
+    """Return the path of the latest complete checkpoint, or None."""
     whole = Path(folder).glob("step-*")
     return max(whole, key=lambda path: int(path.name[5:]), default=None)
 
 
 def load(model, optimiser, folder):
-    """Put the newest checkpoint into model and optimiser; return its step, 0 if there is none.
+    """Load the newest checkpoint into model and optimiser; return its step.
 
-    Whatever number of processes has written it, each takes the slices that it needs.
+    The step is 0 if there is no checkpoint. Each process reads the slices that it needs, however
+    many processes have written them.
     """
     path = newest(folder)
     if path is None:

@@ -1,7 +1,7 @@
-"""Training by several processes, each with its share of the batch. Taught in `training_at_scale`.
+"""Training in several processes, each with its part of the batch. Taught in `training_at_scale`.
 
-What is done in a step depends on its number alone, never on how many processes do it. In a single
-process, without `torch.distributed`, the same functions do the same.
+A step depends only on its number, and not on the number of processes. The functions also work in a
+single process, without `torch.distributed`.
 """
 
 import torch
@@ -12,22 +12,23 @@ PADDING = -1
 
 
 def place():
-    """Return which process this is, and of how many: (0, 1) where there is no group of them."""
+    """Return (rank, number of processes); (0, 1) without a process group."""
     if not dist.is_initialized():
         return 0, 1
     return dist.get_rank(), dist.get_world_size()
 
 
 def together():
-    """Wait until every rank is here; a single process goes on at once."""
+    """Wait for all ranks; in a single process, return at once."""
     if place()[1] > 1:
         dist.barrier()
 
 
 def lines_of(step, texts, batch=8):
-    """Return the lines that are learned from in a step, integers (n, m) -> (batch, m).
+    """Return the batch of lines of a step, integers (batch, m).
 
-    They are drawn by the number of the step, so that whoever asks is told the same.
+    ``texts`` are (n, m). The number of the step is the seed of the draw, so all ranks draw the same
+    lines.
     """
     generator = torch.Generator().manual_seed(step)
     drawn = torch.randperm(len(texts), generator=generator)[:batch]
@@ -35,15 +36,16 @@ def lines_of(step, texts, batch=8):
 
 
 def dealt(step, texts):
-    """Return this rank's share of the lines of a step, dealt out like cards."""
+    """Return this rank's lines of a step: line rank, rank + p, and so on."""
     rank, p = place()
     return lines_of(step, texts)[rank::p]
 
 
 def summed_loss(model, lines):
-    """Return the sum of the losses of all characters but the first, in nats, and their number.
+    """Return (the summed loss in nats, the number of characters) of lines.
 
-    ``lines``, integers (b, m), end in ``PADDING``, which counts for nothing.
+    The first character of a line is not predicted. ``lines`` are integers (b, m) that end in
+    ``PADDING``, which is not counted.
     """
     logits = model(lines[:, :-1].clamp(min=0))  # (b, m - 1, vocabulary)
     wanted = lines[:, 1:]
@@ -53,9 +55,10 @@ def summed_loss(model, lines):
 
 
 def share_of_mean(total, count):
-    """Return the loss of this rank's share: over all ranks, these *average* to the mean loss.
+    """Return this rank's loss; its mean over all ranks is the mean loss.
 
-    ``total`` and ``count`` as from ``summed_loss``; their counts are added up over the ranks.
+    ``total`` and ``count`` are those of ``summed_loss``; the counts of all ranks are summed by an
+    all-reduce.
     """
     everywhere, (_, p) = count.clone(), place()
     if p > 1:
@@ -64,7 +67,7 @@ def share_of_mean(total, count):
 
 
 def take_step(optimiser, loss, rate):
-    """Take one step down the gradient of a loss, with the learning rate ``rate``."""
+    """Take one optimiser step on a loss, with the learning rate ``rate``."""
     for group in optimiser.param_groups:
         group["lr"] = rate
     optimiser.zero_grad()

@@ -1,7 +1,7 @@
-"""Several processes that run one program, each its own part: `launch`.
+"""Run one program in several processes: `launch`. Taught in `many_machines`.
 
-PyTorch's torchrun starts and watches them (`torch.distributed.run`). They meet in a file and speak
-over the loopback, so no other machine can hear them. Taught in `many_machines`.
+PyTorch's torchrun (`torch.distributed.run`) starts and watches the processes. They find each other
+through a file and communicate over the loopback interface, which other computers cannot reach.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ from utils import setup
 from utils.parallel import _source
 from utils.parallel._rank import LOST, moved, stored
 
-PATIENCE = 120  # seconds in which all processes must have started
-LATE = ("torch._dynamo",)  # what PyTorch imports at need, a second in each that lacks it
+PATIENCE = 120  # seconds within which all processes must have started
+LATE = ("torch._dynamo",)  # PyTorch imports it only when needed, in a second per process
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
-# torchrun, with a server of new processes that has imported what the program imports: p processes
-# would take p times as long, each by itself. (Else it asks the network for this machine's name.)
+# torchrun with a fork server that imports the program's modules once; otherwise each of p processes
+# would import them. getfqdn is replaced, because it would ask the network for the host name.
 START = """
 import os, signal, socket, threading, time
 from multiprocessing import forkserver
 parent = os.getppid()
-def watch():  # a notebook that is killed takes its processes along
+def watch():  # ends all processes when the notebook is killed
     while os.getppid() == parent:
         time.sleep(0.2)
     os.killpg(0, signal.SIGKILL)
@@ -44,18 +44,19 @@ ENDED = re.compile(r"rank\s*: (\d+) .*\n\s*exitcode\s*: (-?\d+)")
 
 
 def launch(program, n_processes, *arguments, seconds=120, max_restarts=0):
-    """Run ``program(*arguments)`` in so many processes at once; return what each returned, a list.
+    """Run ``program(*arguments)`` in ``n_processes`` processes; return the list of their results.
 
-    ``program`` is a function; its source is copied, so a notebook's will do. Arguments and results
-    are tensors, numbers and texts, in tuples, lists or dicts. If a rank fails, all are ended and
-    started anew, with the same arguments, up to ``max_restarts`` times; how often it was tells
-    ``TORCHELASTIC_RESTART_COUNT`` in ``os.environ``. Raises RuntimeError with the first rank that
-    failed and the end of its traceback, TimeoutError after so many ``seconds``, restarts included,
-    with where each rank stood; nothing is left running.
+    ``program`` is a function of a file or a notebook; its source is copied. Arguments and results
+    are tensors, numbers or str, in tuples, lists or dicts. If a rank fails, all ranks are stopped
+    and restarted with the same arguments, up to ``max_restarts`` times;
+    ``TORCHELASTIC_RESTART_COUNT`` in ``os.environ`` is the number of restarts. Raises RuntimeError
+    with the first rank that failed and the end of its traceback, and TimeoutError after
+    ``seconds``, including restarts, with the line that each rank had reached. No process is left
+    running.
     """
     for name, number, least in (("n_processes", n_processes, 1), ("max_restarts", max_restarts, 0)):
         if not isinstance(number, int) or number < least:
-            raise ValueError(f"{name} must be {least} or more, got {number!r}")
+            raise ValueError(f"{name} must be an integer, at least {least}, got {number!r}")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         folder = Path(folder)
         _write(folder, program, arguments, seconds)
@@ -71,7 +72,7 @@ def launch(program, n_processes, *arguments, seconds=120, max_restarts=0):
 
 
 def _write(folder, program, arguments, seconds):
-    """Write the program and its arguments where ``utils.parallel._rank`` looks for them."""
+    """Write the program and its arguments to the folder for ``utils.parallel._rank``."""
     (folder / "program.py").write_text(_source.written(program), "utf-8")
     dtype = str(torch.get_default_dtype()).removeprefix("torch.")
     stored({"arguments": moved(arguments, "cpu"), "dtype": dtype, "seconds": seconds},
@@ -79,7 +80,7 @@ def _write(folder, program, arguments, seconds):
 
 
 def _command(folder, n_processes, max_restarts):
-    """Return torchrun's command line: one machine, a meeting in a file, no host name looked up."""
+    """Return torchrun's command line, for one host, with a rendezvous in a file."""
     rank = Path(__file__).with_name("_rank.py")
     modules = _source.imports((folder / "program.py").read_text("utf-8"))
     start = START.replace("MODULES", repr(["torch.distributed", *modules, *LATE]))
@@ -91,7 +92,7 @@ def _command(folder, n_processes, max_restarts):
 
 
 def _environment():
-    """Return the environment of the processes: one thread each, the loopback and nothing else."""
+    """Return the environment of the processes: one thread each, the loopback interface only."""
     return os.environ | {
         "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": LOOPBACK,
         "NCCL_SOCKET_IFNAME": LOOPBACK, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
@@ -99,9 +100,9 @@ def _environment():
 
 
 def _run(command, folder, n_processes, seconds):
-    """Run a command and all that it starts; return its status, or None if it takes too long.
+    """Run a command and its child processes; return its status, or None if it takes too long.
 
-    The time counts from when the last process has begun, for which there is time of its own.
+    The ``seconds`` start when the last process has started, which must happen in ``PATIENCE``.
     """
     with open(folder / "out", "wb") as out, open(folder / "log", "wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log,
@@ -120,44 +121,51 @@ def _run(command, folder, n_processes, seconds):
 
 
 def _failure(folder, size, restarts=0):
-    """Return what went wrong first, in a sentence, and the end of its traceback."""
-    after = f", after {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
+    """Return a message: the error that came first, and the end of its traceback."""
+    plural = "" if restarts == 1 else "s"
+    after = f", after {restarts} restart{plural}" if restarts else ""
     errors = []
     for rank in range(size):
         if (folder / f"{rank}.error").exists():
-            when, *said = (folder / f"{rank}.error").read_text("utf-8").splitlines()
-            errors.append((bool(LOST.search(said[0])), float(when), rank, said))
+            when, *text = (folder / f"{rank}.error").read_text("utf-8").splitlines()
+            errors.append((bool(LOST.search(text[0])), float(when), rank, text))
     log = (folder / "log").read_text("utf-8", "replace")
     ended = [(rank, status) for rank, status in ENDED.findall(log) if status != "-15"
              and not any((folder / f"{rank}.{end}").exists() for end in ("error", "returned"))]
     if ended and all(lost for lost, *_ in errors):
         rank, status = ended[0]
-        how = f"was killed by signal {status[1:]}" if status[0] == "-" else f"exited, {status},"
-        return f"rank {rank} of {size} {how} before it had returned anything{after}"
+        killed = status.startswith("-")
+        how = f"was killed by signal {status[1:]}" if killed else f"exited with status {status}"
+        return f"rank {rank} of {size} {how} before it returned a result{after}"
     if not errors:
         return "torchrun failed: " + "\n".join(log.splitlines()[-12:])
     lost, _, rank, (sentence, *tail) = min(errors)
     done = [str(r) for r in range(size) if (folder / f"{r}.returned").exists()]
-    gone = (f" (rank {', '.join(done)} had returned by then: does every rank take part in every "
-            "exchange?)" if lost and done else "")
-    what = "lost its connection to another" if lost else f"raised {sentence}"
+    gone = ""
+    if lost and done:
+        gone = (f" (rank {', '.join(done)} had already returned: does every rank call every "
+                "collective?)")
+    what = "lost its connection to another rank" if lost else f"raised {sentence}"
     return f"rank {rank} of {size} {what}{gone}{after}\n" + "\n".join(tail)
 
 
 def _late(folder, size, seconds):
-    """Return where each rank stood when the time was up."""
+    """Return a message: the line that each rank had reached when the time was up."""
     stands = []
     for rank in range(size):
         where = folder / f"{rank}.stands"
         trace = where.read_text("utf-8") if where.exists() else ""
-        trace = trace.rpartition("Thread 0x")[2]  # the program's own comes last
+        trace = trace.rpartition("Thread 0x")[2]  # the main thread comes last
         steps = re.findall(r'File "(.*)", line (\d+) in (\S+)', trace)
         own = [step for step in steps if not re.search(
-            r"distributed_rank\.py|runpy|multiprocessing|[/\\]torch[/\\]", step[0])]
+            r"[/\\]_rank\.py|runpy|multiprocessing|[/\\]torch[/\\]", step[0])]
         if (folder / f"{rank}.returned").exists():
             stands.append(f"rank {rank} had returned")
+        elif own:
+            file, line, function = own[0]
+            stands.append(f"rank {rank} was in {function}, line {line} of {Path(file).name}")
+        elif where.exists():
+            stands.append(f"rank {rank} had just started")
         else:
-            begun = "just" if where.exists() else "not"
-            stands.append(f"rank {rank} stood in {own[0][2]}, line {own[0][1]} of "
-                          f"{Path(own[0][0]).name}" if own else f"rank {rank} had {begun} begun")
-    return f"not done after {seconds:g} seconds: {'; '.join(stands)}"
+            stands.append(f"rank {rank} had not started")
+    return f"not finished after {seconds:g} seconds: {'; '.join(stands)}"

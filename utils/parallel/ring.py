@@ -1,4 +1,4 @@
-"""Attention over a text whose words lie on several machines: keys and values go round.
+"""Attention over a sequence split between processes, which pass keys and values in a ring.
 
 Taught in `many_machines`. Sources: Ring Attention, https://arxiv.org/abs/2310.01889; Striped
 Attention, https://arxiv.org/abs/2311.09431.
@@ -12,7 +12,7 @@ from utils.attention.flash import merge, partial
 
 
 def pass_on(tensors, by=1):
-    """Send tensors ``by`` places round the ring, and return those that arrive here, a tuple."""
+    """Send tensors ``by`` ranks along the ring; return those received."""
     rank, p = dist.get_rank(), dist.get_world_size()
     there, back = (rank + by) % p, (rank - by) % p
     arriving = tuple(map(torch.empty_like, tensors))
@@ -24,30 +24,30 @@ def pass_on(tensors, by=1):
 
 
 class Hop(torch.autograd.Function):
-    """Pass k and v on round the ring; their gradients come back the other way.
+    """Pass k and v along the ring, and their gradients back.
 
-    ``apply(by, k, v) -> (k, v)``, of one shape on all ranks; ``by`` as in ``pass_on``.
+    ``apply(by, k, v) -> (k, v)``, with the same shapes on all ranks; ``by`` as in ``pass_on``.
     """
 
     @staticmethod
     def forward(ctx, by, k, v):
-        """Return the k and v of the rank ``by`` places before."""
+        """Return k and v of the rank ``by`` ranks before this one."""
         ctx.by = by
         return pass_on((k.contiguous(), v.contiguous()), by)
 
     @staticmethod
     def backward(ctx, *grads):
-        """Return the gradients that the next rank has found for our k and v."""
+        """Return the gradients of k and v, which come from later ranks."""
         return None, *Hop.apply(-ctx.by, *grads)
 
 
 def ring_attention(q, k, v, places):
-    """Return the context of this rank's queries, causal, over the keys of all ranks.
+    """Return the causal context of this rank's queries over all keys.
 
-    q (b, h, i, d), k (b, h, i, d), v (b, h, i, d_v), this rank's own -> (b, h, i, d_v). ``places``
-    are the positions of every rank's words, (p, i) or (p, b, i), −1 where there is none. After p
-    − 1 hops each rank has met all keys. Autograd keeps what has passed by, so only the forward
-    pass saves memory.
+    q (b, h, i, d), k (b, h, i, d), v (b, h, i, d_v), all of this rank -> (b, h, i, d_v). ``places``
+    are the positions of the tokens of all ranks, (p, i) or (p, b, i), −1 at padding. After p − 1
+    hops, each rank has used all keys. Autograd stores the keys and values received, so only the
+    forward pass saves memory.
     """
     rank, p = dist.get_rank(), dist.get_world_size()
     state = None

@@ -1,6 +1,7 @@
-"""Parity: many programs on one set of weights, their outputs and gradients compared.
+"""Compare the outputs and gradients of many programs on one weight set.
 
-Importing it imports no framework: ``utils.parity.ten`` imports what a program needs when it runs.
+Importing this package imports no framework; ``utils.parity.ten`` imports what a program needs when
+it runs.
 """
 
 from utils.parity.adapters import (

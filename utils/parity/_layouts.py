@@ -1,8 +1,9 @@
-"""What the layouts of weights have in common, and how they are told apart; for ``weights``.
+"""Read and write parameters in different layouts; used by ``weights``.
 
-A layout is names, with kernels (in, out) or (out, in), and perhaps with q, k and v packed along the
-axis of the outputs: in order (h, 3, d) or, which is the same with a single head, (3, h, d). Between
-two layouts stands a list of pairs (kernel (in, out), bias), for q, k, v, out or for qkv, out.
+A layout consists of names, and of kernels (in, out) or (out, in). q, k and v may be packed along
+the axis of outputs, in the order (h, 3, d) or (3, h, d), which are the same for a single head. To
+convert, parameters become a list of pairs (kernel (in, out), bias), for q, k, v, out or for
+qkv, out.
 """
 
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from utils import checks
 
 
 class Layout(NamedTuple):
-    """Names of (kernel, bias) for q, k, v, out, or for qkv, out; kernels are (in, out) or not."""
+    """Names of (kernel, bias) for q, k, v, out, or for qkv, out; kernels (in, out) or (out, in)."""
 
     names: list
     in_out: bool
@@ -24,7 +25,7 @@ def linear(names):
     return Layout([(f"{name}.weight", f"{name}.bias") for name in names], in_out=False)
 
 
-# How chapters call the nn.Linear modules for q, k, v and out.
+# The names of the nn.Linear modules for q, k, v and out, by chapter.
 NAMES = {"view_and_transpose": ("q_linear", "k_linear", "v_linear", "out"),
          "einsum": ("w_qs", "w_ks", "w_vs", "fc"),
          "sequence_first": ("query.linear", "key.linear", "value.linear", "output")}
@@ -34,7 +35,7 @@ GPT2 = Layout([("c_attn w", "c_attn b"), ("c_proj w", "c_proj b")], in_out=True)
 OUT_PROJ = ("out_proj.weight", "out_proj.bias")
 IN_PROJ = Layout([("in_proj_weight", "in_proj_bias"), OUT_PROJ], in_out=False)
 SEPARATE = Layout([*((f"{n}_proj_weight", f"{n}_proj_bias") for n in "qkv"), OUT_PROJ], False)
-# A name that gives a layout away, and what reads it.
+# A name that identifies a layout, and the function that reads it.
 READERS = {"W_q": "every to_… function", "in_proj_weight": "from_in_proj",
            "q_proj_weight": "from_in_proj", "W_qkv.weight": "from_qkv_module",
            "query_key_value.weight": "from_interleaved", "c_attn w": "from_gpt2",
@@ -43,39 +44,41 @@ READERS = {"W_q": "every to_… function", "in_proj_weight": "from_in_proj",
 
 
 def read(params, layout=HOUSE):
-    """Return [(kernel (in, out), bias)] of a dict in a layout, zeros for a bias that is not there.
+    """Return [(kernel (in, out), bias)] of a dict in a layout; a missing bias becomes zeros.
 
-    Raises ValueError, saying which layout it may be, when names or shapes are not of this one.
+    Raises ValueError, with the likely layout, when names or shapes do not fit this one.
     """
     names = [name for pair in layout.names for name in pair]
     if not hasattr(params, "items"):
-        raise ValueError(f"expected {', '.join(names)}, got {len(params)} arrays without names: "
-                         "from_dense and from_keras read lists")
+        raise ValueError(f"expected {', '.join(names)}, got {len(params)} arrays without names; "
+                         "to read a list, use from_dense or from_keras")
     if not set(names[::2]) <= set(params) <= set(names):
         reader = next((reader for name, reader in READERS.items() if name in params), None)
-        raise ValueError(f"expected {', '.join(names)}, got {', '.join(params)}"
-                         + (f": {reader} reads that" if reader else ""))
+        hint = f"; to read those, use {reader}" if reader else ""
+        raise ValueError(f"expected {', '.join(names)}, got {', '.join(params)}{hint}")
     arrays = {name: checks.to_numpy(array) for name, array in params.items()}
     pairs = [(arrays[kernel] if layout.in_out else arrays[kernel].T, arrays.get(bias))
              for kernel, bias in layout.names]
     if not fit(pairs):
-        wanted, other = ("(in, out)", "(out, in)")[::1 if layout.in_out else -1]
+        wanted, other = "(in, out)", "(out, in)"
+        if not layout.in_out:
+            wanted, other = other, wanted
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         transposed = fit([(kernel.T, bias) for kernel, bias in pairs])
-        raise ValueError(f"{shapes}: these do not fit as {wanted}"
-                         + (f", but as {other} they do" if transposed else ""))
+        hint = f"; they fit as {other}" if transposed else ""
+        raise ValueError(f"kernels must be {wanted}, got {shapes}, which do not fit together{hint}")
     return [(kernel, np.zeros(kernel.shape[1], kernel.dtype) if bias is None else bias)
             for kernel, bias in pairs]
 
 
 def fit(pairs):
-    """Return whether kernels (in, out), packed or not, and biases can belong to one program."""
+    """Return whether kernels (in, out), packed or not, and biases fit together."""
     *sides, (out, _) = pairs
     if any(kernel.ndim != 2 for kernel, _ in pairs):
         return False
     widths = [kernel.shape[1] for kernel, _ in sides]
-    return (widths[-1] == out.shape[0] * (3 if len(sides) == 1 else 1)
-            and len(set(widths[:2])) == 1
+    packed = 3 if len(sides) == 1 else 1
+    return (widths[-1] == out.shape[0] * packed and len(set(widths[:2])) == 1
             and all(bias is None or bias.shape == kernel.shape[1:] for kernel, bias in pairs))
 
 
@@ -93,35 +96,40 @@ def weight_set(pairs):
 
 
 def pack(pairs, n_heads=1):
-    """Return [qkv, out] from [q, k, v, out]: the outputs of q, k and v in the order (h, 3, d).
+    """Return [qkv, out] from [q, k, v, out], with the outputs in the order (h, 3, d).
 
-    Raises ValueError when they are not of one shape, or when n_heads does not divide their outputs.
+    Raises ValueError when q, k and v differ in shape, or n_heads does not divide their outputs.
     """
     *qkv, out = pairs
     shapes = [kernel.shape for kernel, _ in qkv]
     if len(set(shapes)) > 1:
-        raise ValueError("only arrays of one shape can be packed, got W_q {}, W_k {}, W_v {}"
+        raise ValueError("W_q, W_k and W_v must have one shape to be packed, got {}, {} and {}"
                          .format(*shapes))
     d_head = checks.divisible(shapes[0][1], n_heads)
-    stacked = (np.stack(part, axis=-2) for part in zip(*qkv, strict=True))  # (…, 3, h * d)
-    return [tuple(x.reshape(*x.shape[:-1], n_heads, d_head).swapaxes(-3, -2)
-                  .reshape(*x.shape[:-2], -1) for x in stacked), out]
+    packed = []
+    for part in zip(*qkv, strict=True):  # the kernels, then the biases
+        x = np.stack(part, axis=-2)  # (…, 3, h * d)
+        heads = x.reshape(*x.shape[:-1], n_heads, d_head).swapaxes(-3, -2)  # (…, h, 3, d)
+        packed.append(heads.reshape(*x.shape[:-2], -1))
+    return [tuple(packed), out]
 
 
 def unpack(pairs, n_heads=1):
-    """Return [q, k, v, out] from [qkv, out]: undo ``pack``."""
+    """Return [q, k, v, out] from [qkv, out]; the inverse of ``pack``."""
     qkv, out = pairs
     d_head = checks.divisible(out[0].shape[0], n_heads)
-    heads = [x.reshape(*x.shape[:-1], n_heads, 3, d_head) for x in qkv]
-    return [*(tuple(x[..., side, :].reshape(*x.shape[:-3], -1) for x in heads)
-              for side in range(3)), out]
+    kernel, bias = (x.reshape(*x.shape[:-1], n_heads, 3, d_head) for x in qkv)  # (…, h, 3, d)
+    pairs = []
+    for side in range(3):  # q, k, v
+        pairs.append((kernel[..., side, :].reshape(len(kernel), -1), bias[:, side].ravel()))
+    return [*pairs, out]
 
 
 def listed(arrays, axes, other):
     """Return the arrays of a Keras layer as a dict: query kernel, query bias, … output bias.
 
-    Raises ValueError unless there are eight, or four without biases, and kernels have ``axes``
-    axes; those of ``other`` have not.
+    Raises ValueError unless there are eight arrays, or four without biases, and kernels have
+    ``axes`` axes. ``other`` is the layer that the message names as likely cause.
     """
     arrays = [checks.to_numpy(array) for array in arrays]
     names = {8: [name for pair in LISTED.names for name in pair],
@@ -131,6 +139,6 @@ def listed(arrays, axes, other):
     params = dict(zip(names, arrays, strict=True))
     for kernel, _ in LISTED.names:
         if params[kernel].ndim != axes:
-            raise ValueError(f"{kernel} should have {axes} axes, got {params[kernel].shape}: "
-                             f"are these of {other}?")
+            raise ValueError(f"{kernel} must have {axes} axes, got {params[kernel].shape}: is it "
+                             f"from {other}?")
     return params

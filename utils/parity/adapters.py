@@ -1,8 +1,8 @@
-"""Programs of every kind, made comparable: from one case to outputs and gradients by name.
+"""Adapters that run programs of different frameworks on one case, to compare the results.
 
-A case is a ``parity.Case``: x (b, i, e), memory (b, j, e), a weight set, n_heads, keep, cotangent.
-Gradients are those of sum(out * cotangent), of ``x``, ``memory`` and each name of the weight set.
-Every program can be prepared, too: to be run and timed with nothing left to convert.
+A case is a ``parity.Case``: x (b, i, e), memory (b, j, e), a weight set, n_heads, keep, grad_out.
+A program returns out and the gradients of sum(out * grad_out) with respect to ``x``, ``memory`` and
+each array of the weight set. It can also be prepared to be timed, with all inputs converted.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,9 @@ from utils.parity import weights
 class Program(NamedTuple):
     """A name, and two functions of a case.
 
-    ``results`` returns a dict: ``out`` and, or not, the gradients. ``prepare`` returns a function
-    of nothing that gives out without gradients, inputs and weights being where it wants them.
+    ``results`` returns a dict: ``out`` and, if the program has them, the gradients. ``prepare``
+    returns a function without arguments that computes out without gradients, from inputs and
+    parameters that are already converted.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Program(NamedTuple):
 def numpy_function(name, function, convert=dict):
     """Return the Program of f(x, memory, weights, n_heads, keep) -> out on arrays: outputs only.
 
-    ``convert`` makes of a weight set what the function takes: a ``to_X`` of ``weights``.
+    ``convert``, a ``to_X`` of ``weights``, converts a weight set to what the function takes.
     """
     def prepare(case):
         params = convert(case.weights)
@@ -59,9 +60,9 @@ def torch_function(name, function):
 def torch_module(name, build, call, back):
     """Return the Program of a PyTorch module.
 
-    ``build(case)`` returns the module and the params to load into it, made by a ``to_X`` of
-    ``weights``; ``call(module, x, memory, case)`` returns out; ``back``, its ``from_X``,
-    reads the gradients.
+    ``build(case)`` returns the module and the params to load into it, from a ``to_X`` of
+    ``weights``. ``call(module, x, memory, case)`` returns out. ``back``, the matching ``from_X``,
+    converts the gradients.
     """
     def loaded(case):
         import torch
@@ -89,7 +90,7 @@ def torch_tensors(arrays, requires_grad=False):
 
 
 def torch_inference(case, call):
-    """Return a function of nothing: out = call(x, memory) in PyTorch's inference mode."""
+    """Return a function without arguments: call(x, memory) in PyTorch's inference mode."""
     import torch
     sides = {name: torch.as_tensor(side) for name, side in case.sides().items()}  # no copies
     return torch.inference_mode()(partial(call, sides["x"], sides.get("memory", sides["x"])))
@@ -101,8 +102,8 @@ def torch_results(case, parameters, call):
     sides = torch_tensors(case.sides(), requires_grad=True)
     out = checked(call(sides["x"], sides.get("memory", sides["x"])), case)
     inputs = sides | parameters
-    # What the program never uses has a gradient of zero, a difference like any other.
-    gradients = torch.autograd.grad(out, [*inputs.values()], torch.tensor(case.cotangent),
+    # An input that the program does not use has a gradient of zero, which is compared as well.
+    gradients = torch.autograd.grad(out, [*inputs.values()], torch.tensor(case.grad_out),
                                     allow_unused=True, materialize_grads=True)
     return {"out": out} | dict(zip(inputs, gradients, strict=True))
 
@@ -110,7 +111,7 @@ def torch_results(case, parameters, call):
 def keras_layer(name, build, call, back):
     """Return the Program of a TensorFlow or Keras layer; arguments as those of ``torch_module``.
 
-    It is prepared as a graph: traced once, and run without Python.
+    ``prepare`` traces it once, to a graph that runs without Python.
     """
     def prepare(case):
         tf = frameworks.tensorflow()
@@ -128,7 +129,7 @@ def keras_layer(name, build, call, back):
             tape.watch([*sides.values()])
             out = call(layer, sides["x"], sides.get("memory", sides["x"]), case)
         inputs = [*sides.values(), *layer.trainable_variables]
-        gradients = tape.gradient(checked(out, case), inputs, tf.constant(case.cotangent),
+        gradients = tape.gradient(checked(out, case), inputs, tf.constant(case.grad_out),
                                   unconnected_gradients="zero")
         found = {"out": out} | dict(zip(sides, gradients, strict=False))
         return found | back(gradients[len(sides):])
@@ -136,12 +137,12 @@ def keras_layer(name, build, call, back):
 
 
 def checked(out, case):
-    """Return ``out``. Raises TypeError or ValueError unless its shape and dtype are what x says."""
-    shape, dtype = case.cotangent.shape, case.x.dtype.name
+    """Return ``out``. Raises TypeError or ValueError unless its shape and dtype are those of x."""
+    shape, dtype = case.grad_out.shape, case.x.dtype.name
     if not hasattr(out, "shape"):
-        raise TypeError(f"out should be one array {shape}, got a {type(out).__name__}")
+        raise TypeError(f"out must be an array {shape}, got {type(out).__name__}")
     if tuple(out.shape) != shape:
-        raise ValueError(f"out should be {shape}, got {tuple(out.shape)}")
+        raise ValueError(f"out must be {shape}, got {tuple(out.shape)}")
     if checks.dtype_name(out) != dtype:
-        raise TypeError(f"out should be {dtype}, as x is, got {checks.dtype_name(out)}")
+        raise TypeError(f"out must be {dtype}, the dtype of x, got {checks.dtype_name(out)}")
     return out

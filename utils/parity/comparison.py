@@ -1,18 +1,18 @@
-"""Many programs on one weight set: do they give the same outputs, and the same gradients?
+"""Compare the outputs and gradients of programs on one weight set.
 
-Each is compared with ``utils.reference`` in float64, by max|a - b| / max(1, max|b|). To see yours
-among the ten of chapter `one_equation`, with ``mine(x, memory, weights, n_heads, keep) -> out``:
+Each program is compared with ``utils.reference`` in float64, by ``checks.difference``. To add a
+program ``mine(x, memory, weights, n_heads, keep) -> out`` to the ten of chapter `one_equation`:
 
     parity.table([*parity.programs(), parity.torch_function("mine", mine)])
 
-No query is without keys here: on those, programs may differ, and ours have tests of their own.
+The masks leave each query at least one key, because programs differ in fully masked rows.
 """
 
-import html
 import itertools
 from typing import NamedTuple
 
 import numpy as np
+from tabulate import tabulate
 
 from utils import checks, masks, reference, sizes
 
@@ -20,10 +20,10 @@ DTYPES = ("float64", "float32")
 
 
 class Case(NamedTuple):
-    """What programs are given: x (b, i, e), memory (b, j, e), a weight set, keep (b, 1, i, j).
+    """The inputs of a program: x (b, i, e), memory (b, j, e), a weight set, keep (b, 1, i, j).
 
-    In self-attention ``memory`` is x, the same object; without a mask ``keep`` is None. Gradients
-    are those of sum(out * ``cotangent``), (b, i, e).
+    In self-attention, ``memory`` is x, the same object. Without a mask, ``keep`` is None.
+    ``grad_out`` (b, i, e) is the upstream gradient: gradients are those of sum(out * grad_out).
     """
 
     x: np.ndarray
@@ -31,41 +31,41 @@ class Case(NamedTuple):
     weights: dict
     n_heads: int
     keep: np.ndarray | None
-    cotangent: np.ndarray
+    grad_out: np.ndarray
 
     def sides(self):
-        """Return {"x": x, "memory": memory}, in self-attention {"x": x}."""
+        """Return {"x": x, "memory": memory}, or {"x": x} in self-attention."""
         return {"x": self.x} if self.memory is self.x else {"x": self.x, "memory": self.memory}
 
     def astype(self, dtype):
-        """Return the case with its numbers in this dtype; memory that is x stays x."""
+        """Return the case in another dtype; in self-attention, memory is still x."""
         sides = {name: side.astype(dtype) for name, side in self.sides().items()}
         return self._replace(
             x=sides["x"], memory=sides.get("memory", sides["x"]),
             weights={name: w.astype(dtype) for name, w in self.weights.items()},
-            cotangent=self.cotangent.astype(dtype))
+            grad_out=self.grad_out.astype(dtype))
 
 
 def case(seed=0, *, self_attention=False, causal=False, padding=True, batch=sizes.BATCH,
          n_q=sizes.N_Q, n_k=sizes.N_K, n_heads=sizes.HEADS, d_head=sizes.D_HEAD):
-    """Return a random Case. All widths are h * d, as nn.MultiheadAttention wants them.
+    """Return a random Case with d_in = d_out = h * d, which nn.MultiheadAttention requires.
 
-    In self-attention x is the memory, of length n_k. ``causal``: each query may attend to one key
-    more than the one before it. ``padding``: one example has n_k keys, the others fewer.
+    In self-attention, x is the memory, of length n_k. ``causal`` adds a causal mask; ``padding``
+    masks keys in all examples but one.
     """
     seeds = np.random.default_rng(seed).integers(2**32, size=4)
     e = n_heads * d_head
     x, memory = sizes.sides(seeds[0], batch=batch, n_q=n_q, n_k=n_k, d_in=e)
     x = memory if self_attention else x
     keep = np.ones((batch, 1, x.shape[1], n_k), dtype=bool)
-    if causal:  # from the corner that leaves no query without keys
+    if causal:  # the alignment that leaves each query a key
         align = "bottom_right" if x.shape[1] <= n_k else "top_left"
         keep &= masks.causal(x.shape[1], n_k, align)
     if padding:
         keep &= masks.padding(sizes.lengths(seeds[1], batch=batch, n_k=n_k), n_k)
     weights = sizes.weights(seeds[2], d_in=e, d_model=e, d_out=e)
     return Case(x, memory, weights, n_heads, keep,
-                cotangent=np.random.default_rng(seeds[3]).standard_normal(x.shape))
+                grad_out=np.random.default_rng(seeds[3]).standard_normal(x.shape))
 
 
 def eight_cases():
@@ -84,8 +84,9 @@ def programs():
 def run(program, case, dtype="float64"):
     """Return {"out": …} and the gradients by name, NumPy arrays, computed in this dtype.
 
-    Names are ``x``, ``memory`` (absent in self-attention, where the gradient of x is that of both)
-    and those of the weight set. A NumPy program has ``out`` only.
+    The names of gradients are ``x``, ``memory`` and those of the weight set. In self-attention,
+    there is no ``memory``, and the gradient of x is the sum of both. A NumPy program returns
+    ``out`` only. An error that the program raises gets a note with its name.
     """
     try:
         found = program.results(case.astype(dtype))
@@ -96,23 +97,23 @@ def run(program, case, dtype="float64"):
 
 
 def expected(case):
-    """Return what ``run`` must return for a case: the reference's outputs and gradients."""
+    """Return the outputs and gradients of the reference for a case, as ``run`` returns them."""
     out, _ = reference.multi_head_attention(*case[:5])
-    found = reference.multi_head_attention_gradient(*case[:4], case.cotangent, case.keep)
+    found = reference.multi_head_attention_gradient(*case[:4], case.grad_out, case.keep)
     if case.memory is case.x:
         found["x"] = found["x"] + found["memory"]
     return {"out": out} | {name: found[name] for name in (*case.sides(), *case.weights)}
 
 
 def differences(program, case, dtype="float64"):
-    """Return {name: difference from the reference}, floats, for all that ``run`` returns."""
+    """Return {name: difference from the reference}, floats, for each array of ``run``."""
     want = expected(case)
     return {name: checks.difference(array, want[name])
             for name, array in run(program, case, dtype).items()}
 
 
 def table(programs, cases=None):
-    """Return the Table of programs: the largest differences over the cases (``eight_cases()``)."""
+    """Return the Table of programs: the largest differences over the cases (default: eight)."""
     cases = eight_cases() if cases is None else cases
     largest = {}
     for program in programs:
@@ -126,7 +127,7 @@ def table(programs, cases=None):
 
 
 class Row(NamedTuple):
-    """The largest differences of one program; those of gradients are None when it has none."""
+    """The largest differences of one program; None for gradients if it has none."""
 
     program: str
     fp64_outputs: float
@@ -136,10 +137,12 @@ class Row(NamedTuple):
 
 
 class Table:
-    """Differences from the reference, drawn in a notebook as bounds: the same on every machine.
+    """Differences from the reference, shown as bounds, which are the same on every computer.
 
-    ``differences`` has the numbers, {(program, dtype): {"out" or whose gradient: float}}; ``rows``
-    the largest of them, a list of Row.
+    Its text is a Markdown table; a difference that exceeds its tolerance is bold.
+
+    ``differences`` are floats, {(program, dtype): {"out" or name of a gradient: float}}. ``rows``,
+    a list of Row, holds the largest of them.
     """
 
     def __init__(self, differences):
@@ -153,44 +156,35 @@ class Table:
             self.rows.append(Row(program, *cells))
 
     def check(self):
-        """Return the table if all is within ``checks.TOLERANCES``.
+        """Return the table if all differences are within ``checks.TOLERANCES``.
 
-        Raises AssertionError that names each program, dtype and quantity that is not.
+        Raises AssertionError with each program, dtype and quantity that is not.
         """
         wrong = []
         for (program, dtype), gaps in self.differences.items():
             tolerance = checks.TOLERANCES[dtype]
-            over = [f"{'out' if name == 'out' else f'gradient of {name}'} differs by {gap:.1e}"
-                    for name, gap in gaps.items() if not gap <= tolerance]
+            over = []
+            for name, gap in gaps.items():
+                what = name if name == "out" else f"gradient of {name}"
+                if not gap <= tolerance:  # NaN is not within any tolerance
+                    over.append(f"{what} differs by {gap:.1e}")
             if over:
-                wrong.append(f"{program}, {dtype}: {', '.join(over)}; allowed {tolerance:.0e}")
+                wrong.append(f"{program}, {dtype}: {', '.join(over)}; tolerance {tolerance:.0e}")
         if wrong:
             raise AssertionError("\n".join(wrong))
         return self
 
-    def cells(self):
-        """Return the texts of the table, rows of columns, the head first; ``**``: not within."""
+    def __repr__(self):
         columns = [name.replace("_", " ") for name in Row._fields]
         tolerances = [checks.TOLERANCES[dtype] for dtype in DTYPES for _ in range(2)]
-        return [columns, *([row.program, *map(bound, row[1:], tolerances)] for row in self.rows)]
+        rows = [[row.program, *map(bound, row[1:], tolerances)] for row in self.rows]
+        return tabulate(rows, columns, tablefmt="pipe", disable_numparse=True)
 
-    def __repr__(self):
-        head, *rows = self.cells()
-        lines = [head, ["---"] * len(head), *rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def _repr_html_(self):
-        head, *rows = ([html.escape(cell) for cell in line] for line in self.cells())
-        body = "".join(f'<tr><th scope="row">{program}</th>' + "".join(
-            f"<td><strong>{cell.strip('*')}</strong></td>" if "**" in cell else f"<td>{cell}</td>"
-            for cell in cells) + "</tr>" for program, *cells in rows)
-        head = "".join(f'<th scope="col">{cell}</th>' for cell in head)
-        return ('<table class="dataframe">'  # as pandas', which sites can style
-                f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+    _repr_markdown_ = __repr__
 
 
 def bound(gap, tolerance):
-    """Return the text of a difference: its bound or, between ``**``, what is larger than that."""
+    """Return the text of a difference: its bound, or, if it is larger, the difference in ``**``."""
     if gap is None:
         return "—"
     text = f"≤ {tolerance:.0e}" if gap <= tolerance else f"**{gap:.1g}**"

@@ -1,7 +1,7 @@
-"""The ten programs of chapter `one_equation`, ready to be compared by ``utils.parity``.
+"""The ten programs of chapter `one_equation`, to be compared by ``utils.parity``.
 
-Each comes from the chapter that teaches it, with its own layout of weights and its own masks. What
-a program needs is imported when it runs: who leaves out TensorFlow's two never waits for it.
+Each is the program that a chapter teaches, with its own layout of parameters and masks. A framework
+is imported when a program that needs it runs: without its two programs, TensorFlow is not loaded.
 """
 
 import math
@@ -24,7 +24,10 @@ def programs():
 
 
 def loops(x, memory, W, n_heads, keep):
-    """Return out, number by number: (b, i, e), (b, j, e), a weight set, keep (b, 1, i, j)."""
+    """Return out (b, i, e), computed element by element.
+
+    x is (b, i, e), memory (b, j, e), W a weight set, keep (b, 1, i, j).
+    """
     if keep is None:
         keep = np.ones((len(x), 1, x.shape[1], memory.shape[1]), dtype=bool)
     q, k, v = (linear(side, W[f"W_{n}"], W[f"b_{n}"])
@@ -43,7 +46,7 @@ def loops(x, memory, W, n_heads, keep):
 
 
 def linear(x, W, b):
-    """Return x W + b, number by number, (b, i, in), (in, out), (out,) -> (b, i, out)."""
+    """Return x W + b, element by element, (b, i, in), (in, out), (out,) -> (b, i, out)."""
     out = np.zeros((*x.shape[:2], len(b)), x.dtype)
     for n, i, c in np.ndindex(out.shape):
         out[n, i, c] = b[c] + sum(x[n, i, a] * W[a, c] for a in range(len(W)))
@@ -51,14 +54,14 @@ def linear(x, W, b):
 
 
 def per_head(x, memory, W, n_heads, keep):
-    """Return out by ``torch_attention.attention_per_head``, as ``loops`` does, on tensors."""
+    """Return out by ``attention.torch.attention_per_head``; arguments of ``loops``, as tensors."""
     from utils.attention.torch import attention_per_head
     context, _ = attention_per_head(*project(x, memory, W), n_heads, keep)
     return context @ W["W_o"] + W["b_o"]
 
 
 def view(x, memory, W, n_heads, keep):
-    """Return out by ``split_heads``, ``torch_attention.attention`` and ``merge_heads``."""
+    """Return out by ``split_heads``, ``attention.torch.attention`` and ``merge_heads``."""
     from utils.attention.heads import merge_heads, split_heads
     from utils.attention.torch import attention
     context, _ = attention(*(split_heads(side, n_heads) for side in project(x, memory, W)), keep)
@@ -71,7 +74,7 @@ def project(x, memory, W):
 
 
 def einsum():
-    """Return the Program of ``einsum_attention``, without residual and LayerNorm."""
+    """Return the Program of ``attention.einsum``, without residual and LayerNorm."""
     names = weights.NAMES["einsum"]
 
     def build(case):
@@ -89,10 +92,10 @@ def einsum():
 
 
 def packed(x, memory, params, n_heads, keep):
-    """Return out by ``numpy_attention.mha``, which knows only self-attention.
+    """Return out by ``attention.numpy.mha``, which computes self-attention only.
 
-    ``params`` is its (c_attn, c_proj), from ``weights.to_gpt2``. Cross-attention is self-attention
-    over x and memory in a row, where x may see only the memory.
+    ``params`` is its (c_attn, c_proj), from ``weights.to_gpt2``. For cross-attention, x and memory
+    are concatenated, and a mask lets the tokens of x attend to those of memory only.
     """
     keep = None if keep is None else keep[:, 0]
     if memory is x:
@@ -107,7 +110,7 @@ def packed(x, memory, params, n_heads, keep):
 
 
 def folded():
-    """Return the Program of ``tf_attention``: masks are lengths, heads fold into the batch."""
+    """Return the Program of ``attention.tensorflow``: masks are lengths, heads are in the batch."""
     def build(case):
         from utils.attention.tensorflow import MultiHeadAttention
         e = case.x.shape[-1]
@@ -122,7 +125,7 @@ def folded():
 
 
 def sequence_first():
-    """Return the Program of ``sequence_first``: (i, b, e) in and out."""
+    """Return the Program of ``attention.sequence_first``: inputs and outputs are (i, b, e)."""
     names = weights.NAMES["sequence_first"]
 
     def build(case):
@@ -140,7 +143,7 @@ def sequence_first():
 
 
 def sdpa():
-    """Return the Program of ``torch_attention``: the fast path over SDPA."""
+    """Return the Program of ``attention.torch.MultiHeadAttention``, which calls SDPA."""
     def build(case):
         from utils.attention.torch import MultiHeadAttention
         module = MultiHeadAttention(case.x.shape[-1], case.n_heads)
@@ -153,7 +156,7 @@ def sdpa():
 
 
 def torch_mha():
-    """Return the Program of PyTorch's layer, whose mask has the opposite sense."""
+    """Return the Program of PyTorch's layer, in whose mask True = drop."""
     def build(case):
         from torch import nn
         module = nn.MultiheadAttention(case.x.shape[-1], case.n_heads, batch_first=True)
@@ -169,8 +172,8 @@ def torch_mha():
 def keras_mha():
     """Return the Program of Keras' layer.
 
-    It rounds 1 / sqrt(d) to float32 in float64 too (Keras 3.15), which is exact for d = 1, 4, 16;
-    with d = 1 and as many keys as heads it adds the biases along the wrong axis.
+    Keras 3.15 rounds 1 / sqrt(d) to float32 even in float64, which is exact for d = 1, 4, 16. With
+    d = 1 and as many keys as heads, it adds the biases along the wrong axis.
     """
     def build(case):
         import keras

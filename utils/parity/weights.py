@@ -1,13 +1,13 @@
-"""One weight set into, and out of, the layout of every program and library.
+"""Convert a weight set to and from the layout of each program and library.
 
 A weight set is the dict of ``sizes.weights``: ``W_q W_k W_v`` (d_in, h * d), ``W_o`` (h * d, d_out)
-and their biases, used as ``x @ W + b``. Nothing is computed here: each pair ``to_X``, ``from_X``
-gives back the same bits in the same dtype, as new NumPy arrays.
+and their biases, used as ``x @ W + b``. ``to_X`` converts to a layout, ``from_X`` back, to new
+NumPy arrays with the same bits and dtype.
 
 ``from_X`` takes arrays or tensors, such as a ``state_dict()``. A gradient has the layout of its
-weight, so ``from_X`` reads gradients too. A bias that is not there comes back as zeros. Layouts are
-told apart by names and shapes, and a wrong one raises ValueError; where both agree, as in (in, out)
-and (out, in) of a square kernel, nothing can tell.
+parameter, so ``from_X`` reads gradients, too. A missing bias becomes zeros. A layout with wrong
+names or shapes raises ValueError. If names and shapes agree, as for a square kernel (in, out) or
+(out, in), a wrong layout cannot be detected.
 """
 
 import numpy as np
@@ -34,20 +34,20 @@ NEOX = _layouts.linear(("query_key_value", "dense"))
 def to_linear(weights, names):
     """Return the state dict of four nn.Linear modules: "….weight" (out, in), "….bias".
 
-    ``names``: what the modules for q, k, v and out are called, such as ``NAMES["einsum"]``. The
-    heads of v may be wider than those of q and k.
+    ``names`` are those of the modules for q, k, v and out, such as ``NAMES["einsum"]``. The head
+    dimension of v may differ from that of q and k.
     """
     return write(read(weights), _layouts.linear(names))
 
 
 def from_linear(params, names):
-    """Return the weight set of ``to_linear``; other modules in ``params`` are passed over."""
+    """Return the weight set of ``to_linear``; other modules in ``params`` are ignored."""
     mine = {key: array for key, array in params.items() if key.rpartition(".")[0] in names}
     return weight_set(read(mine or params, _layouts.linear(names)))
 
 
 def to_qkv_module(weights):
-    """Return the state dict of ``torch_attention.MultiHeadAttention``: W_qkv (3 * e, d_in), W_o."""
+    """Return the state dict of ``attention.torch.MultiHeadAttention``: W_qkv (3 * e, d_in), W_o."""
     return write(pack(read(weights)), QKV_MODULE)
 
 
@@ -59,15 +59,16 @@ def from_qkv_module(params):
 def to_in_proj(weights):
     """Return the state dict of ``nn.MultiheadAttention``: in_proj_weight (3 * e, e), out_proj.
 
-    When keys or values are not e wide (``kdim``, ``vdim``), each of q, k and v has its own weight.
-    Raises ValueError when W_q or W_o is not square: the module has but one ``embed_dim``.
+    If keys or values do not have e dimensions (``kdim``, ``vdim``), q, k and v have separate
+    weights. Raises ValueError unless W_q and W_o are square, because the module has one
+    ``embed_dim``.
     """
     pairs = read(weights)
     square = (pairs[0][0].shape[1],) * 2
     for name, (kernel, _) in zip(("W_q", "W_o"), pairs[::3], strict=True):
         if kernel.shape != square:
-            raise ValueError(f"{name} is {kernel.shape}, and nn.MultiheadAttention with "
-                             f"embed_dim={square[0]} wants {square}")
+            raise ValueError(f"{name} must be {square} for nn.MultiheadAttention with "
+                             f"embed_dim={square[0]}, got {kernel.shape}")
     if all(kernel.shape == square for kernel, _ in pairs):
         return write(pack(pairs), IN_PROJ)
     params = write(pairs, SEPARATE)
@@ -89,7 +90,7 @@ def from_in_proj(params):
 def to_gpt2(weights):
     """Return (c_attn, c_proj), dicts of ``w`` (in, out), (d_in, 3 * e) and (e, d_out), and ``b``.
 
-    They are what ``numpy_attention.mha`` takes, and GPT-2's Conv1D holds.
+    ``attention.numpy.mha`` takes them, and GPT-2's Conv1D stores them.
     """
     params = write(pack(read(weights)), GPT2)
     return tuple({"w": params[w], "b": params[b]} for w, b in GPT2.names)
@@ -111,7 +112,7 @@ def to_interleaved(weights, n_heads):
 
 
 def from_interleaved(params, n_heads):
-    """Return the weight set of ``to_interleaved``; n_heads cannot be seen in the shapes."""
+    """Return the weight set of ``to_interleaved``; the shapes do not tell n_heads."""
     return weight_set(unpack(read(params, NEOX), n_heads))
 
 
@@ -145,37 +146,50 @@ def from_keras(params):
     out = params.pop("output kernel")
     for name, array in params.items():
         if name != "output bias" and array.shape[-2:-1] != out.shape[:1]:
-            hint = "; it looks like (h, d, d_in)" if array.shape[0] == out.shape[0] else ""
-            raise ValueError(f"{name} {array.shape} and output kernel {out.shape} should be "
-                             f"(…, h, d) and (h, d, d_out) with one h{hint}")
+            hint = "; it may be (h, d, d_in)" if array.shape[0] == out.shape[0] else ""
+            raise ValueError(f"{name} must be (…, h, d) and output kernel (h, d, d_out) with the "
+                             f"same h, got {array.shape} and {out.shape}{hint}")
     flat = {name: array.reshape(*array.shape[:-2], -1) for name, array in params.items()}
     flat["output kernel"] = out.reshape(-1, out.shape[-1])
     return weight_set(read(flat, LISTED))
 
 
 def load(program, params):
-    """Write the params of a ``to_X`` into a torch module or a built Keras layer, and return it.
+    """Load the params of a ``to_X`` into a torch module or a built Keras layer, and return it.
 
-    Its dtype and device stay. A bias of zeros may be missing in the program; otherwise names and
-    shapes must be the same, or ValueError is raised.
+    Its dtype and device stay. Raises ValueError unless names and shapes are the same; only a bias
+    of zeros may be missing in the program.
     """
     if isinstance(params, list):
-        if not program.weights:
-            raise ValueError(f"{type(program).__name__} has no weights before it is built: "
-                             "call it once, or its build()")
-        if len(params) == 2 * len(program.weights) and not any(b.any() for b in params[1::2]):
-            params = params[::2]
-        own, given = ([tuple(w.shape) for w in side] for side in (program.weights, params))
+        _load_list(program, params)
     else:
-        own = {name: tuple(w.shape) for name, w in program.state_dict().items()}
-        params = {name: checks.to_numpy(w) for name, w in params.items()}
-        params = {name: w for name, w in params.items() if name in own or w.any()}
-        given = {name: w.shape for name, w in params.items()}
-    if own != given:
-        raise ValueError(f"{type(program).__name__} holds {own}, got {given}")
-    if isinstance(params, list):
-        program.set_weights(params)
-    else:
-        import torch
-        program.load_state_dict({name: torch.tensor(w) for name, w in params.items()})
+        _load_dict(program, params)
     return program
+
+
+def _load_list(layer, params):
+    """Load a list of arrays into a built Keras layer."""
+    if not layer.weights:
+        raise ValueError(f"{type(layer).__name__} has no parameters before it is built: call it or "
+                         "its build() once")
+    without_biases = len(params) == 2 * len(layer.weights)
+    if without_biases and not any(bias.any() for bias in params[1::2]):
+        params = params[::2]
+    _same(layer, [tuple(w.shape) for w in layer.weights], [tuple(w.shape) for w in params])
+    layer.set_weights(params)
+
+
+def _load_dict(module, params):
+    """Load a dict of arrays or tensors into a torch module."""
+    import torch
+    own = {name: tuple(w.shape) for name, w in module.state_dict().items()}
+    params = {name: checks.to_numpy(w) for name, w in params.items()}
+    params = {name: w for name, w in params.items() if name in own or w.any()}
+    _same(module, own, {name: w.shape for name, w in params.items()})
+    module.load_state_dict({name: torch.tensor(w) for name, w in params.items()})
+
+
+def _same(program, own, given):
+    """Raise ValueError unless the shapes of a program's parameters are those given."""
+    if own != given:
+        raise ValueError(f"{type(program).__name__} has parameters {own}, got {given}")

@@ -1,4 +1,4 @@
-"""Figures of attention; the interactive ones are in ``utils.plots.explore``."""
+"""Figures of attention; the interactive figures are in ``utils.plots.explore``."""
 
 from utils.plots.figures import COLOURS, attention_maps, figure, heatmap, mask_grids
 

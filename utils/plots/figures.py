@@ -1,11 +1,11 @@
-"""Figures that look alike: white, 100 dpi, queries down, keys across, one scale for all heads."""
+"""Figures in one style: white, 100 dpi, rows are queries, columns are keys."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from utils import checks
 
-# Okabe and Ito 2008: eight colours that every kind of colour vision tells apart.
+# Okabe and Ito 2008: eight colours that readers with any colour vision can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 plt.rcParams.update({
     "figure.dpi": 100, "savefig.dpi": 100, "figure.facecolor": "white", "axes.facecolor": "white",
@@ -24,8 +24,8 @@ def heatmap(ax, matrix, rows=None, columns=None, title=None, limits=(0, 1), numb
             colours="viridis"):
     """Draw a matrix (i, j) on ``ax``, row 0 on top, and return the image.
 
-    ``rows`` and ``columns`` are labels (default: positions); ``limits`` the ends of the colour
-    scale, None for the data's own; ``numbers=True`` writes each value into its cell.
+    ``rows`` and ``columns`` are labels (default: positions). ``limits`` are the ends of the colour
+    scale; None takes those of the data. ``numbers=True`` writes each value into its cell.
     """
     matrix = checks.to_numpy(matrix).astype(float)
     low, high = limits or (matrix.min(), matrix.max())
@@ -37,20 +37,26 @@ def heatmap(ax, matrix, rows=None, columns=None, title=None, limits=(0, 1), numb
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)
-    for (i, j), value in np.ndenumerate(matrix) if numbers else ():
+    if numbers:
+        _write_numbers(ax, image, matrix)
+    return image
+
+
+def _write_numbers(ax, image, matrix):
+    """Write each value of a matrix into its cell, in black or white."""
+    for (i, j), value in np.ndenumerate(matrix):
         red, green, blue, _ = image.cmap(image.norm(value))
         bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
         ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=9,
                 color="black" if bright else "white")
-    return image
 
 
 def attention_maps(weights, queries=None, keys=None, titles=None, width=None, height=2.6,
                    numbers=False):
     """Draw the weights of several heads side by side, (h, i, j) or (i, j); return the figure.
 
-    Queries down, keys across, one scale 0 .. 1 and one colour bar for all. ``queries`` and ``keys``
-    are token labels, ``titles`` one a head (default: head 0, head 1, …).
+    Rows are queries, columns are keys; all heads share the scale 0 .. 1 and a colour bar.
+    ``queries`` and ``keys`` are token labels, ``titles`` one per head (default: head 0, head 1, …).
     """
     weights = checks.to_numpy(weights)
     maps = weights[None] if weights.ndim == 2 else weights
@@ -66,10 +72,10 @@ def attention_maps(weights, queries=None, keys=None, titles=None, width=None, he
 
 
 def mask_grids(masks, columns=None, width=None, height=2.6):
-    """Draw masks, a dict of title: keep (i, j), True in blue; return the figure.
+    """Draw masks, {title: keep (i, j)}, with True in blue; return the figure.
 
-    ``columns`` in a row (default: all side by side); ``width`` of the figure (default: 2.4 for each
-    column) and ``height`` of a row in inches.
+    ``columns`` is the number of masks in a row (default: all). ``width`` of the figure (default:
+    2.4 for each column) and ``height`` of a row are in inches.
     """
     columns = columns or len(masks)
     rows = -(-len(masks) // columns)

@@ -79,7 +79,7 @@ WRONG = {
         (lambda *args: bmm(*args).detach(), "has lost its gradients"),
         (wrong(change=lambda weights: weights.half().to(weights)), "outputs 0.0002"),
         (lambda *args: view(*args), "nothing in it calls torch.bmm"),
-        (lambda *args: bmm(*args)[0], "out should be (2, 5, 12)"),
+        (lambda *args: bmm(*args)[0], "out must be (2, 5, 12)"),
         (lambda x, memory, W, n_heads, keep: bmm(x, x, W, n_heads, keep), "raises")],
     "ninth_case": [
         ({"d_head": 5}, "1 of 5 are caught"),

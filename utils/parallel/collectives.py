@@ -1,4 +1,4 @@
-"""Count what a program hands over to other processes: calls and bytes, by kind."""
+"""Count the collectives of `torch.distributed` that a program calls, and their bytes."""
 
 from collections import Counter
 
@@ -8,15 +8,15 @@ from torch.utils._pytree import tree_leaves
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send", "reduce",
          "gather", "scatter")  # "reduce" after "reduce_scatter"
 
-INTO = (*KINDS[1:4], "gather", "scatter")  # c10d's own take the tensors to write into first
+INTO = (*KINDS[1:4], "gather", "scatter")  # in c10d, the output tensors come first
 
 
-class Exchanges(TorchDispatchMode):
-    """Count the exchanges of `torch.distributed` within ``with Exchanges() as seen:``.
+class Collectives(TorchDispatchMode):
+    """Count the collectives of `torch.distributed` in the block ``with Collectives() as seen:``.
 
     ``seen.calls`` and ``seen.bytes`` are Counters by kind, such as "all_reduce" and "send". Bytes
-    are those of the tensors that this rank hands over, not of what an algorithm makes of them on
-    the wire; what is received is counted by whoever sends it, a broadcast by every rank.
+    are those of the input tensors of this rank, not those that an algorithm sends over the network.
+    A receive is counted by the rank that sends; a broadcast is counted by every rank.
     """
 
     def __init__(self):
@@ -24,18 +24,18 @@ class Exchanges(TorchDispatchMode):
         self.calls, self.bytes = Counter(), Counter()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        """Run an operation, counted if it is an exchange."""
+        """Run an operation, and count it if it is a collective."""
         if function.namespace in ("c10d", "_c10d_functional"):
             kind = kind_of(function.name().partition("::")[2])
             if kind:
-                into = function.namespace == "c10d" and kind in INTO
-                given = tree_leaves(args[into])
+                outputs_first = function.namespace == "c10d" and kind in INTO
+                inputs = tree_leaves(args[1] if outputs_first else args[0])
                 self.calls[kind] += 1
-                self.bytes[kind] += sum(x.numel() * x.element_size() for x in given)
+                self.bytes[kind] += sum(x.numel() * x.element_size() for x in inputs)
         return function(*args, **(kwargs or {}))
 
 
 def kind_of(name):
-    """Return which of KINDS an operation of c10d is, "all_reduce" for "allreduce_", or ""."""
+    """Return the kind of an operation of c10d, "allreduce_" -> "all_reduce"; "" if it has none."""
     plain = name.replace("_", "").partition(".")[0]
     return next((kind for kind in KINDS if plain.startswith(kind.replace("_", ""))), "")
