@@ -44,14 +44,14 @@ def test_other_weights_are_refused(saved):
     spoilt = bytearray(path.read_bytes())
     spoilt[-1] ^= 1
     path.write_bytes(spoilt)
-    with pytest.raises(ValueError, match=r"is expected: cut short, or another model; `make"):
+    with pytest.raises(ValueError, match=r"the file is incomplete, or of another model; `make"):
         char_model.load(path)
 
 
 def test_a_file_cut_short_is_refused(saved):
     _, path = saved
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=r"has SHA-256 [0-9a-f]{64}, where [0-9a-f]{64} is"):
+    with pytest.raises(ValueError, match=r"must have SHA-256 [0-9a-f]{64}, got [0-9a-f]{64}: the"):
         char_model.load(path)
 
 
@@ -59,7 +59,7 @@ def test_a_file_cut_short_is_refused(saved):
 def test_a_missing_file_says_what_to_do(saved, suffix):
     _, path = saved
     path.with_suffix(suffix).unlink()
-    with pytest.raises(FileNotFoundError, match=rf"model\{suffix} is missing: `make train`"):
+    with pytest.raises(FileNotFoundError, match=rf"model\{suffix} is missing; `make train`"):
         char_model.load(path)
 
 

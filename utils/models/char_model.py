@@ -65,9 +65,9 @@ def save(model, text, path=PATH, **facts):
     sizes = {"n_tokens": model.embedding.num_embeddings,
              "d_model": model.embedding.embedding_dim,
              "n_heads": model.blocks[0].attention.n_heads, "n_layers": len(model.blocks)}
-    about = {"sha256": sha256(path), "sizes": sizes, "vocabulary": text.vocabulary, **facts,
-             "held_out": text.passages}
-    path.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    stored = {"sha256": sha256(path), "sizes": sizes, "vocabulary": text.vocabulary, **facts,
+              "held_out": text.passages}
+    path.with_suffix(".json").write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
 
 def load(path=PATH):
@@ -76,15 +76,27 @@ def load(path=PATH):
     Raises FileNotFoundError when one of the two files is missing, ValueError when the SHA-256 of
     the parameters differs.
     """
-    path, about = Path(path), _about(path)
+    path, stored = Path(path), about(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; `make train` writes it")
-    if sha256(path) != about["sha256"]:
-        raise ValueError(f"{path} must have SHA-256 {about['sha256']}, got {sha256(path)}: the "
+    if sha256(path) != stored["sha256"]:
+        raise ValueError(f"{path} must have SHA-256 {stored['sha256']}, got {sha256(path)}: the "
                          "file is incomplete, or of another model; `make train` writes a new one")
-    model = LanguageModel(**about["sizes"])
+    model = LanguageModel(**stored["sizes"])
     model.load_state_dict(load_file(path))
-    return model.eval(), about["vocabulary"]
+    return model.eval(), stored["vocabulary"]
+
+
+def about(path=PATH):
+    """Return what is stored beside the parameters at ``path``, a dict.
+
+    That is its sizes, vocabulary, steps, bits per character, versions and held-out passages. Raises
+    FileNotFoundError when the file is missing.
+    """
+    beside = Path(path).with_suffix(".json")
+    if not beside.is_file():
+        raise FileNotFoundError(f"{beside} is missing; `make train` writes it")
+    return json.loads(beside.read_text(encoding="utf-8"))
 
 
 def held_out(path=PATH):
@@ -92,15 +104,7 @@ def held_out(path=PATH):
 
     Raises FileNotFoundError when the file beside the weights is missing.
     """
-    return _about(path)["held_out"]
-
-
-def _about(path):
-    """Return the description beside the parameters at ``path``, a dict."""
-    beside = Path(path).with_suffix(".json")
-    if not beside.is_file():
-        raise FileNotFoundError(f"{beside} is missing; `make train` writes it")
-    return json.loads(beside.read_text(encoding="utf-8"))
+    return about(path)["held_out"]
 
 
 def sha256(path):

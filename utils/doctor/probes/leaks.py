@@ -22,4 +22,5 @@ def leaks(program, x, keep=None):
         noisy = x.clone()
         noisy[:, j] = torch.randn_like(x[:, j])
         depends[:, j] = (program(noisy) != before).any(dim=2).any(dim=0)
-    return (depends & ~keep & ~torch.eye(n, dtype=torch.bool)).nonzero().tolist()
+    itself = torch.eye(n, dtype=torch.bool)
+    return (depends & ~keep & ~itself).nonzero().tolist()
