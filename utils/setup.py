@@ -62,7 +62,7 @@ def importable(home):
     if str(home) not in sys.path:
         sys.path.insert(0, str(home))
     origin = getattr(importlib.import_module("utils"), "__file__", None) or "(no file)"
-    if Path(origin).resolve().parent != home / "utils":
+    if Path(origin).resolve().parent != (home / "utils").resolve():
         raise ImportError(f"`utils` was imported from {origin}, not from {home}: restart the "
                           "kernel and run the setup cell first")
 

@@ -1,7 +1,7 @@
 const WIDTHS = [128, 256, 512, 768, 1024, 2048, 4096, 8192], HEADS = [1, 2, 4, 8, 16, 32];
 const FIRST = 3, LAST = 17, FINE = 8;   // n from 2 ** 3 to 2 ** 17, in eighths of a doubling
 
-// As utils.costs has them: operations of the matrix products, numbers held at the peak.
+// As utils.measure.costs has them: operations of the matrix products, numbers held at the peak.
 const costs = (n, width, heads) => ({
   arithmetic: {rows: 8 * n * width ** 2, tables: 4 * n ** 2 * width},
   memory: {rows: 6 * n * width, tables: 2 * heads * n ** 2},
