@@ -30,7 +30,7 @@ def _one_gradient(name, got, known):
         return f"{name}: some of its elements are not finite."
     for candidate, message in known:
         if difference(got, candidate) < 1e-9:
-            return message and f"{name}: {message}"
+            return f"{name}: {message}" if message else ""
     right = known[0][0]
     factor = float(np.sum(got * right) / np.sum(right * right))
     if abs(factor) > 1e-9 and difference(got, factor * right) < 1e-9:

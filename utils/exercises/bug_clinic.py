@@ -109,7 +109,7 @@ check = Check({
                                  "compare.",
                           None: "Which matrix must be in the place of W_v, in a right layer, to "
                                 "give the same output?"}}),
-        ("Set requires_grad for all eight parameters, call backward on any loss, and look which "
+        ("Set requires_grad for all eight parameters, call backward on any loss, and see which "
          "gradients are None.",
          "Put each other matrix, with its bias, in the place of W_v of a right layer, and compare "
          "with the faulty layer."),

@@ -15,12 +15,12 @@ CROSSINGS = predictions(
               "before."},
      "block": {
          1024: "That is attention alone. How many operations does the feed-forward layer need for "
-               "a word?",
-         2048: "There are two matrices of d_model by 4 d_model, each used once for a word, and "
+               "a token?",
+         2048: "There are two matrices of d_model by 4 d_model, each used once for a token, and "
                "each multiplication has an addition: 16 n d_model².",
          1536: "The feed-forward layer needs no n², so the n² part reaches the rest later.",
          4608: "That is for three matrices of that size.",
-         6: "That is in units of d_model. How many words is it?",
+         6: "That is in units of d_model. How many tokens is it?",
          24: "Compare 24 n d_model² with 4 n² d_model.",
          None: "The projections need 8 n d_model², and the feed-forward layer 2 · 2 · 4 n "
                "d_model²."},
@@ -133,12 +133,12 @@ check = Check({
         "traffic are the same."),
     "crossings": Exercise(CROSSINGS, (
         "Write down the operations that grow with n, and those that grow with n²; then divide.",
-        "A feed-forward layer multiplies each word by d_model × 4 d_model and by 4 d_model × "
-        "d_model: 16 d_model² operations a word, and no n².",
+        "A feed-forward layer multiplies each token by d_model × 4 d_model and by 4 d_model × "
+        "d_model: 16 d_model² operations a token, and no n².",
         "While decoding there is one query: its projections need 8 d_model² operations, its "
         "products with n keys and n values 4 n d_model."),
         "All of them are multiples of d_model: d_model decides, not the number of heads. In a "
-        "whole block, the n² part needs 6 d_model words to reach the rest."),
+        "whole block, the n² part needs 6 d_model tokens to reach the rest."),
     "under_the_roof": Exercise(ROOFS, (
         "The knee is the intensity at which both limits are equal: operations a second divided by "
         "bytes a second.",

@@ -128,7 +128,7 @@ check = Check({
         "The index that v shares with attn must be the one that softmax ran over, the last of "
         "attn.",
         "An element of the result for one query must be a sum over keys. In one of the six it is "
-        "the other way round, and in another the keys come first in the result."),
+        "a sum over queries, and in another the keys come first in the result."),
         "You may rename indices and exchange the arrays; what counts is which axis has which "
         "index."),
     "merge": Exercise(parts({"project": _project, "summed": _summed}), (

@@ -19,17 +19,17 @@ SILENCE = predictions(
            None: "In two of the four, x is added as it is. In the other two it is normalised, "
                  "either once or in every layer."},
      "before": {1 / 13: "How many sublayers have twelve layers?",
-                1 / 24: "24 sublayers add something, but the word itself counts, too.",
+                1 / 24: "24 sublayers add something, but the token itself counts, too.",
                 2.0 ** -24: "That is the answer for the norm after: here nothing divides x.",
                 1 / 5: "The share of the variance is the share of the amplitude squared.",
-                None: "The variances of independent parts add up: the word has variance 1, and "
+                None: "The variances of independent parts add up: the token has variance 1, and "
                       "each sublayer adds 1."},
      "after": {1 / 25: "That is the answer for the norm before: here every sum is scaled back to "
-                       "a variance of 1, including the word in it.",
+                       "a variance of 1, including the token in it.",
                2.0 ** -12: "How many sublayers have twelve layers?",
                2.0 ** -23: "You counted one sum too few.",
                2.0 ** -25: "You counted one sum too many.",
-               None: "After one sum, the word is one of two equal parts. And after two?"}}, 0.02)
+               None: "After one sum, the token is one of two equal parts. And after two?"}}, 0.02)
 
 
 def _lengths(outcome):
@@ -112,7 +112,7 @@ check = Check({
     "whose_padding": Exercise(parts({outcome: _lengths(outcome) for outcome in OUTCOMES}), (
         "If the mask uses the target's length, it allows too many positions of the source, or too "
         "few.",
-        "Too many: some query attends to padding. Too few: the last words are masked. Each probe "
+        "Too many: some query attends to padding. Too few: the last tokens are masked. Each probe "
         "catches one of the two.",
         "One example is enough to be caught by one probe. For both, take two examples with "
         "opposite mistakes."),
@@ -121,12 +121,12 @@ check = Check({
     "silence": Exercise(SILENCE, (
         "Put f(x) = 0 into each line. LayerNorm of a row of zeros is a row of zeros (eps keeps "
         "the division finite), and the norm of a norm is the norm.",
-        "The variances of independent parts add up. Norm before: 1 for the word, and 1 for each "
+        "The variances of independent parts add up. Norm before: 1 for the token, and 1 for each "
         "sublayer, whose input always has variance 1. How many sublayers have twelve encoder "
         "layers?",
-        "Norm after: the first sum has variance 2, of which the word is half; the norm scales it "
+        "Norm after: the first sum has variance 2, of which the token is half; the norm scales it "
         "to 1. How much of that half is left after the next sum?"),
-        "With the norm before, the word is one of 25 equal parts; with the norm after, its share "
+        "With the norm before, the token is one of 25 equal parts; with the norm after, its share "
         "is halved 24 times, so training must first make the sublayers' outputs smaller."),
     "read_once": Exercise(_read_once, (
         "Of the four projections, two have memory as their input, and two do not.",

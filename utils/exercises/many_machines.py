@@ -31,13 +31,13 @@ WHERE = predictions(
      "MiB of a ring": {
          28: "A hop sends keys, and what else?", 64: "There are p − 1 hops, not p.",
          8: "That is for one hop.", 112: "Count the forward pass only, and 2 bytes a number.",
-         448: "That is for all keys and values in each hop; a rank sends those of 512 words.",
+         448: "That is for all keys and values in each hop; a rank sends those of 512 tokens.",
          1792: "That is for 32 layers, not for one.",
          58.720256: "A MiB has 1024 · 1024 bytes.", 58720256: "That is in bytes.",
-         None: "There are p − 1 hops, and each sends the keys and the values of 512 words, 4096 "
+         None: "There are p − 1 hops, and each sends the keys and the values of 512 tokens, 4096 "
                "numbers each."},
      "sixteen": {
-         "half": "Each hop sends half as many words, but how many hops are there?",
+         "half": "Each hop sends half as many tokens, but how many hops are there?",
          "double": "There are about twice as many hops, but how much does each send?",
          None: 'Answer "half", "same" or "double".'}})
 
@@ -135,17 +135,17 @@ check = Check({
         "Those are its columns of W_o. W_qkv contains each of them three times, once in each "
         "third.",
         "The row of dimension c is c in q's third, h d + c in k's, 2 h d + c in v's."),
-        "Each rank has the same heads of q, of k and of v, and the columns of W_o that read them, "
+        "Each rank has the same heads of q, of k and of v, and the columns of W_o for them, "
         "so the sum of all parts is the sum over all heads."),
     "what_goes_where": Exercise(WHERE, (
         "One output has 4096 · 4096 numbers of 2 bytes: 32 MiB.",
         "A block has two all-reduces forward and two backward, and there are 32 blocks.",
-        "A hop of the ring sends keys and values of 4096/8 words; there are 7 hops."),
+        "A hop of the ring sends keys and values of 4096/8 tokens; there are 7 hops."),
         "The bytes that a machine sends hardly depend on the number of machines, but its work "
         "shrinks. So with enough machines, sending takes longer than computing."),
     "zigzag": Exercise(_zigzag, (
         "Piece n attends to the n pieces before it, and to half of itself. Add this up for a rank.",
-        "What must the two numbers of each rank add up to, if all sums are equal?",
+        "What must the numbers of a rank's two pieces add up to, if all ranks have the same sum?",
         "Pair the first piece with the last, and the second with the one before the last."),
         "Early pieces attend to few keys, late ones to many: with one of each, all ranks have the "
         "same number of pairs. This also holds in every single step of the ring."),

@@ -188,7 +188,7 @@ check = Check({
         "What do all eight cases have in common? Print the shapes of parity.case() and of "
         "parity.case(self_attention=True).",
         "A program may contain any of their sizes as a fixed number. Change them all.",
-        "In all eight there are at least as many keys as queries, and never more than seven."),
+        "In all eight there are at least as many keys as queries, and never more than seven keys."),
         "A test only catches what its sizes reveal: change every size, and also which is larger."),
     "any_order": Exercise(parts({
         "fsum": prediction(1, "fsum rounds once, after the exact sum. Could the result depend on "

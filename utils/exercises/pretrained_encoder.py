@@ -126,7 +126,7 @@ check = Check({
         "`real[:, 1:] & real[:, :-1]` says for which pairs both are real.",
         "Sum over sentences and queries, and divide by the number of pairs. Then `divmod` of the "
         "index of the largest by 12 gives (layer, head)."),
-        "Both are in the first two layers: later layers can use what these heads say about "
+        "Both heads are in the first two layers: later layers can use what these heads say about "
         "neighbouring tokens."),
     "forgotten_mask": Exercise(FORGOTTEN, (
         "The only difference is whether a real token attends to padding. In which of the tests is "

@@ -164,8 +164,8 @@ check = Check({
         "divided by √6.",
         "For rand, E[q] = 1/2, E[q²] = 1/3, and so the variance of a dimension is 1/12. Within a "
         "row, q is a constant, and its square is 1/3 on average.",
-        "The scores in a typical row of nine differ by up to three standard deviations; the ratio "
-        "of two weights is exp of the difference of their scores."),
+        "The largest and the smallest score of a typical row of nine differ by about three "
+        "standard deviations; the ratio of two weights is exp of the difference of their scores."),
         "Of 7/144, softmax ignores 3/144, which shifts whole rows. The other 4/144 makes all "
         "weights nearly equal, so on rand almost any divisor passes a loose test."),
     "hide": Exercise(_hide, (

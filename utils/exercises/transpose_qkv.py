@@ -32,7 +32,7 @@ def _eleventh(given):
     if not_attempted(test):
         return "All six tests miss it. Still open: the test that catches it."
     problem = _new_test(test, mutant)
-    return problem and f"All six tests miss it. {problem}"
+    return f"All six tests miss it. {problem}" if problem else ""
 
 
 def _new_test(test, mutant):

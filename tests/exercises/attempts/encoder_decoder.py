@@ -103,7 +103,7 @@ WRONG = {
         (SILENCE | {"b": "x"}, "applies to the whole sum"),
         (SILENCE | {"c": "x"}, "What replaces x"),
         (SILENCE | {"d": "norm(x)"}, "the norm of zeros is zeros"),
-        (SILENCE | {"before": 1 / 24}, "the word itself counts, too"),
+        (SILENCE | {"before": 1 / 24}, "the token itself counts, too"),
         (SILENCE | {"before": 1 / 13, "after": 2 ** -12}, "How many sublayers have twelve layers"),
         (SILENCE | {"before": 2 ** -24, "after": 1 / 25}, "the answer for the norm after"),
         (SILENCE | {"before": 0.5}, "The variances of independent parts add up"),
