@@ -3,12 +3,11 @@
 import numpy as np
 
 from utils.checks import difference
-from utils.exercises._answers import listed, unlike
-from utils.exercises._check import Check, Exercise, untouched
-from utils.exercises._window_tiles import window_tiles
+from utils.exercises._check import Check, Exercise
+from utils.exercises._flash_window_tiles import judge_tiles
+from utils.exercises._judges import parts, prediction
 
 VALUES = np.arange(1.0, 7.0)
-FORGOT = {"shows": None, "hides": None, "sum to 1": False}
 
 
 def _sums(scores, values):
@@ -19,7 +18,7 @@ def _sums(scores, values):
 
 
 def _pieces(factor):
-    """Return the states of two pieces of the keys, and of both together."""
+    """Return the states of two pieces of the keys, and of all keys."""
     rng = np.random.default_rng(5)
     scores, values = factor * rng.normal(size=(5, 7)), rng.normal(size=(7, 3))
     return (_sums(scores[:, :3], values[:3]), _sums(scores[:, 3:], values[3:]),
@@ -27,91 +26,92 @@ def _pieces(factor):
 
 
 def _merge_sums(merge):
-    """Return what is wrong with merge(a, b) -> (largest, total, weighted), "" if nothing is."""
+    """Judge merge(a, b) -> (largest, total, weighted)."""
     a, b, both = _pieces(1.0)
     kept = [x.copy() for x in (*a, *b)]
     got = merge(a, b)
     if not isinstance(got, list | tuple) or len(got) != 3:
-        return "The answer is a state again, three arrays: largest, total, weighted."
+        return "The function must return a state, three arrays: largest, total, weighted."
     shapes = [np.shape(x) for x in got]
     if shapes != [(5,), (5,), (5, 3)]:
-        return (f"For five queries and values of width 3 the state is (5,), (5,), (5, 3); yours is "
-                f"{', '.join(map(str, shapes))}.")
+        return ("For five queries and values with 3 dimensions the state is (5,), (5,), (5, 3); "
+                "yours "
+                f"is {', '.join(map(str, shapes))}.")
     if not all(map(np.array_equal, kept, (*a, *b))):
-        return "It has written into a or b: whoever handed them over still needs them."
+        return "It changes a or b in place, but the caller still needs them."
     if not _equal(got, both):
-        return _mistaken(got, a, b, both)
-    return _large(merge) or _empty(merge, a)
+        return _wrong_state(got, a, b, both)
+    return _large_scores(merge) or _empty_states(merge, a)
 
 
 def _equal(got, want):
     return all(difference(np.asarray(x), y) < 1e-9 for x, y in zip(got, want, strict=True))
 
 
-def _mistaken(got, a, b, both):
+def _wrong_state(got, a, b, both):
     """Return what is wrong with the merged state of small scores."""
     largest, total, weighted = map(np.asarray, got)
     if difference(largest, both[0]) > 1e-9:
-        return ("largest: for each query it is the larger of the two. "
-                "Nothing else that is known of a piece is a score.")
+        return "largest is wrong: for each query it must be the larger of the two."
     if difference(total, a[1] + b[1]) < 1e-9 or difference(weighted, a[2] + b[2]) < 1e-9:
-        return ("The sums are added as they are. But a's contain exp(−a's largest) and b's "
-                "exp(−b's largest): only sums with the same factor can be added.")
+        return ("You add the sums as they are. But a's sums contain exp(−a's largest) and b's "
+                "exp(−b's largest): you may only add sums with the same factor.")
     right = [difference(total[i], both[1][i]) + difference(weighted[i], both[2][i]) < 1e-9
              for i in range(5)]
     for name, other, rows in (("a", "b", a[0] > b[0]), ("b", "a", b[0] > a[0])):
         if right == rows.tolist():
-            return (f"Right where {name} has the larger maximum, wrong where {other} has it. "
-                    "Which piece must shrink is asked of each query anew; the other's factor is "
-                    "exp(0) = 1, so both may be multiplied always.")
+            return (f"It is right where {name} has the larger maximum, but wrong where {other} has "
+                    "it. Which piece must shrink differs from query to query; the factor of the "
+                    "other is exp(0) = 1, so you can always multiply both.")
     if difference(weighted / total[:, None], both[2] / both[1][:, None]) < 1e-9:
-        return ("weighted / total is right, but the two do not belong to largest: total must be "
-                "the sum of exp(score − largest), and weighted go with it. Has something been "
-                "divided too early?")
+        return ("weighted / total is right, but both have a wrong factor: total must be the sum of "
+                "exp(score − largest). Do you divide too early?")
     if (total > a[1] + b[1]).all():
-        return ("total is more than both together: the sums have grown. exp(old − new) of a "
-                "larger new maximum is less than 1.")
-    if _taken_for_context(weighted, a, b, both):
-        return ("weighted has been taken for a context, and divided by a total or multiplied by "
-                "one. In this state nothing is divided yet, neither before nor after.")
+        return ("total is larger than both totals together, but the sums must shrink: if the new "
+                "maximum is larger, exp(old − new) is less than 1.")
+    if _treated_as_context(weighted, a, b, both):
+        return ("You treat weighted as a context, and divide it by a total or multiply it by one. "
+                "In this state nothing is divided yet, neither before nor after.")
     part = "weighted" if difference(total, both[1]) < 1e-9 else "total"
-    return (f"{part} is not that of all keys. Both sums of a piece are multiplied by "
-            "exp(its largest − the new one), then added.")
+    return (f"{part} is wrong. Multiply both sums of a piece by exp(its largest − the new one), "
+            "then add.")
 
 
-def _taken_for_context(weighted, a, b, both):
-    """Return whether weighted is a context, or is made of a's and b's as if they were contexts."""
+def _treated_as_context(weighted, a, b, both):
+    """Return whether weighted is a context, or is merged as if a's and b's were contexts."""
     shares = [(np.exp(x[0] - both[0]) * x[1])[:, None] * x[2] for x in (a, b)]
     wrong = both[2] / both[1][:, None], sum(shares), sum(shares) / both[1][:, None]
     return min(difference(weighted, x) for x in wrong) < 1e-9
 
 
-def _large(merge):
-    """Return what is wrong where scores are in the thousands, "" if nothing is."""
+def _large_scores(merge):
+    """Return what is wrong if scores are in the thousands, "" if nothing is."""
     a, b, both = _pieces(3000.0)
     got = merge(a, b)
     if not all(np.isfinite(x).all() for x in got):
-        return ("Right for small scores; in the thousands something overflows. No exponent may "
-                "be positive: subtract the new maximum before, not after.")
-    return "" if _equal(got, both) else "Right for small scores, wrong in the thousands."
+        return ("It is right for small scores, but with scores in the thousands something "
+                "overflows. No exponent may be positive: subtract the new maximum before exp.")
+    return "" if _equal(got, both) else "It is right for small scores, but wrong in the thousands."
 
 
-def _empty(merge, a):
+def _empty_states(merge, a):
     """Return what is wrong with empty states, "" if nothing is."""
     nothing = np.full(5, -np.inf), np.zeros(5), np.zeros((5, 3))
-    for pair, want, what in (((a, nothing), a, "An empty b changes a"),
-                             ((nothing, a), a, "An empty a changes b"),
-                             ((nothing, nothing), nothing, "Two empty states make another one")):
+    for pair, want, message in (
+            ((a, nothing), a, "An empty b changes a."),
+            ((nothing, a), a, "An empty a changes b."),
+            ((nothing, nothing), nothing, "Two empty states do not make an empty state.")):
         got = merge(*pair)
         if not _equal(got, want):
-            nan = any(np.isnan(x).any() for x in got)
-            return f"{what}." + (" −∞ minus −∞ is NaN: what should be subtracted where the new "
-                                 "maximum is still −∞?" if nan else "")
+            if any(np.isnan(x).any() for x in got):
+                message += (" −∞ minus −∞ is NaN: what should you subtract where the new maximum "
+                            "is still −∞?")
+            return message
     return ""
 
 
 def _forgetful(scores, shrink=False):
-    """Return the answer of the program that forgets to shrink, or of the right one."""
+    """Return the output of the program that forgets to shrink its sums, or of the right one."""
     largest, total, weighted = -np.inf, 0.0, 0.0
     for part in (slice(3), slice(3, 6)):
         grown = max(largest, scores[part].max())
@@ -122,73 +122,59 @@ def _forgetful(scores, shrink=False):
     return weighted / total
 
 
-def _forgot(answer):
-    """Return what is wrong with scores that show the mistake, and scores that hide it."""
-    if not isinstance(answer, dict) or set(answer) != set(FORGOT):
-        return f"The answer is a dict with the keys {', '.join(map(repr, FORGOT))}."
-    open_ = [key for key in FORGOT if untouched(answer[key])]
-    lines = [f"{key}: {why}" for key in ("shows", "hides")
-             if key not in open_ and (why := _scores(key, answer[key]))]
-    if "sum to 1" not in open_:
-        why = unlike(answer["sum to 1"], False, "Let all values be equal and do the sum: what "
-                                                "comes out, whatever the scores are?")
-        lines += [f"sum to 1: {why}"] if why else []
-    return listed(lines + ([f"Still open: {', '.join(open_)}."] if open_ else []))
+def _six_scores(reveals):
+    """Return the judge of six scores that should reveal the mistake, or hide it."""
+    def judge(given):
+        scores = np.asarray(given, dtype=float).ravel()
+        if len(scores) != 6 or not np.isfinite(scores).all():
+            return f"it must be six finite numbers, not {given!r}."
+        if len(set(scores.tolist())) < 6:
+            return "the six scores must all be different."
+        gap = abs(_forgetful(scores) - _forgetful(scores, shrink=True))
+        if not reveals and gap > 1e-6:
+            return (f"its output is wrong by {gap:.1g}: the second tile has a larger score than "
+                    f"the "
+                    "first, so the sums of the first should have shrunk.")
+        if not reveals or gap > 0.1:
+            return ""
+        if scores[:3].max() > scores[3:].max():
+            return ("its output is right: the largest score is in the first tile, so nothing has "
+                    "to shrink.")
+        return (f"its output is wrong by only {gap:.1g}. The more the maximum grows from one tile "
+                "to the next, the more the sums should shrink.")
 
-
-def _scores(key, given):
-    """Return what is wrong with six scores that should show or hide the mistake."""
-    scores = np.asarray(given, dtype=float).ravel()
-    if len(scores) != 6 or not np.isfinite(scores).all():
-        return f"six finite numbers are asked for, not {given!r}."
-    if len(set(scores.tolist())) < 6:
-        return "the six must be pairwise different."
-    gap = abs(_forgetful(scores) - _forgetful(scores, shrink=True))
-    first = scores[:3].max() > scores[3:].max()
-    if key == "shows" and gap <= 0.1:
-        return ("its answer is right: the largest score is in the first tile, so nothing has to "
-                "shrink." if first else f"its answer is off by {gap:.1g} only. The further the "
-                "maximum grows from one tile to the next, the more should have shrunk.")
-    if key == "hides" and gap > 1e-6:
-        return (f"its answer is off by {gap:.1g}: the second tile has a larger score than the "
-                "first, and the sums of the first should have shrunk.")
-    return ""
-
-
-def _window(answer):
-    """Return what is wrong with the tiles of a window and their number."""
-    if not isinstance(answer, dict) or set(answer) != {"tiles", "how many"}:
-        return "The answer is a dict with the keys 'tiles', 'how many'."
-    open_ = [key for key, part in answer.items() if untouched(part)]
-    lines = []
-    if "tiles" not in open_ and (why := window_tiles(answer["tiles"])):
-        lines.append(f"tiles: {why}")
-    if "how many" not in open_ and (why := unlike(answer["how many"], 310, {
-            2080: "So many a causal mask needs; the window hides most of them.",
-            4096: "That is all of them, 64 by 64.",
-            320: "Five in each of 64 rows; but the first rows have less before them.",
-            256: "Four a row? Its first query looks 1023 keys back, its last stands 255 later.",
-            None: "How many keys, from the first that the first query of a tile sees to the last "
-                  "that the last one sees? How many tiles do they touch?"})):
-        lines.append(f"how many: {why}")
-    return listed(lines + ([f"Still open: {', '.join(open_)}."] if open_ else []))
+    return judge
 
 
 check = Check({
     "merge_sums": Exercise(_merge_sums, (
         "Which maximum do the sums of both together belong to?",
-        "A sum made with the maximum m becomes one with the maximum n by exp(m − n). Do it to "
-        "both sums of both pieces.",
-        "np.where(np.isneginf(largest), 0, largest) can be subtracted safely."),
-        "It is `merge` without the division, which can wait until everything has been seen."),
-    "forgot_to_shrink": Exercise(_forgot, (
+        "To change the maximum of a sum from m to n, multiply it by exp(m − n). Do so for both "
+        "sums of both pieces.",
+        "You can subtract np.where(np.isneginf(largest), 0, largest) without NaN."),
+        "This is `merge` without the division, which you can postpone until all keys are merged."),
+    "forgot_to_shrink": Exercise(parts({
+        "shows": _six_scores(True), "hides": _six_scores(False),
+        "sum to 1": prediction(False, "Set all values to the same number and compute the sums: "
+                                      "what is the output, for any scores?")}), (
         "When does the right program multiply by something other than 1?",
-        "When a later tile has a larger score. Sorted upwards, then downwards?",
-        "`total` and `weighted` make the same mistake. What is their ratio if all values are 5?"),
-        "A bug of one line, silent on half of all inputs, and on every input of a test of sums."),
-    "window_tiles": Exercise(_window, (
-        "Of the queries in a row of tiles, which one looks furthest back?",
-        "The first query i of the row sees keys from i − left on, but not below 0.",
-        "// tile * tile goes back to the beginning of a tile. The last tile holds the diagonal."),
-        "Five tiles a row, however long the text is: with a window, time is linear too."),
+        "It does so if a later tile has a larger score. Try increasing scores, then decreasing "
+        "ones.",
+        "`total` and `weighted` have the same mistake. What is their ratio if all values are 5?"),
+        "This bug does not show on half of all inputs, and never if a test checks only sums."),
+    "window_tiles": Exercise(parts({
+        "tiles": judge_tiles,
+        "how many": prediction(310, {
+            2080: "That is the number for a causal mask; the window masks most of these.",
+            4096: "That is the number of all tiles, 64 by 64.",
+            320: "That is five in each of 64 rows; but the first rows have fewer keys before them.",
+            256: "That is four a row. But the first query of a row attends 1023 keys back, and the "
+                 "last query is 255 positions later.",
+            None: "Count the keys from the first in the window of a row's first query to the last "
+                  "in that of its last query. How many tiles contain them?"})}), (
+        "Which of the queries in a row of tiles attends furthest back?",
+        "The first query i of the row attends to keys from i − left on, but not below 0.",
+        "// tile * tile gives the beginning of a tile. The last tile contains the diagonal."),
+        "A row has at most five tiles, however long the sequence is: with a window, time is "
+        "linear, too."),
 })

@@ -1,46 +1,123 @@
 """The exercises of the chapter on the language model."""
 
-from utils.exercises._check import Check, Exercise, predictions
-from utils.exercises._nucleus import nucleus
+import torch
+
+from utils.exercises._check import Check, Exercise
+from utils.exercises._judges import join_messages, predictions, recognise
 
 TELLS = predictions(
     {"training": False, "held_out": False, "noise": True, "text": True, "leaks": True,
      "chunks": True}, {
-        "training": "The answer stands in the input. Is that another input in training?",
-        "held_out": "A passage held out is given whole, too, and asked at all its places at once.",
-        "noise": "Nobody can foretell a random character. What does a model do that sees it?",
-        "text": "While it writes, the next character is not there yet. Whence should it copy?",
-        "leaks": "It changes a later place and looks whether an earlier output moves.",
-        "chunks": "Read whole, each place sees what comes after it. Read one by one?"})
+        "training": "The input contains the target. Does it look different in training?",
+        "held_out": "A held-out passage is also given whole, and all its positions are predicted "
+                    "at once.",
+        "noise": "A random character cannot be predicted. What does a model do that sees it?",
+        "text": "While it writes, the next character is not in its input. So can it copy it?",
+        "leaks": "It changes a later position and compares the earlier outputs.",
+        "chunks": "In one pass, each position attends to later ones. And in chunks?"})
 NEEDED = predictions(
     {"muon": True, "adamw": True, "step": True, "generator": True, "history": False,
      "torch_seed": False}, {
         "muon": "It keeps an average of the earlier gradients. Where does a new one begin?",
-        "adamw": "It keeps two averages of the earlier gradients. Where does a new one begin?",
+        "adamw": "It keeps two averages of the earlier gradients. Where do new ones begin?",
         "step": "What is the learning rate at step 5 of 8? And at step 0?",
-        "generator": "Which batches are drawn after step 5, and which by a generator that is new?",
-        "history": "Who reads it: the next step, or only you?",
-        "torch_seed": "Who draws from PyTorch's own generator after the model has been made? There "
-                      "is no dropout, and the batches have a generator of their own."})
+        "generator": "Which batches follow after step 5, and which would a new generator draw?",
+        "history": "Does the next step read it, or do only you?",
+        "torch_seed": "Does anything draw from PyTorch's own generator after the model has been "
+                      "made? There is no dropout, and the batches have a generator of their own."})
+
+
+def _nucleus(nucleus):
+    """Judge nucleus(logits, p): the probabilities (b, token) from which to draw."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 1.5 * torch.randn(4, 11, generator=generator, dtype=torch.float64)
+    for p in (0.6, 0.9, 0.05, 1.0):
+        before = logits.clone()
+        found = nucleus(logits, p)
+        if not torch.equal(logits, before):
+            return "It changes the logits in place."
+        if not isinstance(found, torch.Tensor) or found.shape != logits.shape:
+            shape = tuple(found.shape) if hasattr(found, "shape") else type(found).__name__
+            return f"For logits (4, 11) it must return probabilities (4, 11), not {shape}."
+        message = _wrong_probabilities(found, logits.softmax(dim=-1), p)
+        if message:
+            return message
+    return ""
+
+
+def _kept(probabilities, p):
+    """Return which tokens the nucleus of each row holds, (b, token) -> bool."""
+    falling, order = probabilities.sort(dim=-1, descending=True, stable=True)
+    before = falling.cumsum(dim=-1) - falling
+    return torch.zeros_like(probabilities, dtype=torch.bool).scatter(-1, order, before < p)
+
+
+def _wrong_probabilities(found, probabilities, p):
+    """Return what is wrong with the probabilities of the nucleus, "" if nothing is."""
+    kept = _kept(probabilities, p)
+    message = recognise(found, _known_probabilities(probabilities, kept, p), 1e-6)
+    if message is not None:
+        return message
+    total, count, wanted = found[0].sum(), int((found[0] > 0).sum()), int(kept[0].sum())
+    messages = []
+    if abs(total - 1) > 1e-6:
+        messages.append(f"The probabilities of row 0 add up to {total:.3f}.")
+    if count != wanted:
+        messages.append(f"With p = {p}, row 0 keeps {count} tokens; {wanted} are needed.")
+    return join_messages(messages) or (
+        f"With p = {p} the right number of tokens is kept, but the probabilities are wrong: is "
+        "each of them back at its index?")
+
+
+def _known_probabilities(probabilities, kept, p):
+    """Yield (probabilities, message), the right ones first."""
+    falling, order = probabilities.sort(dim=-1, descending=True)
+    rising, back = probabilities.sort(dim=-1)
+    none = torch.zeros_like(kept)
+    below = none.scatter(-1, order, falling.cumsum(dim=-1) <= p)
+    least = none.scatter(-1, back, rising.cumsum(dim=-1) - rising < p)
+    yield _normalised(probabilities * kept), ""
+    yield (probabilities * kept,
+           "The right tokens are kept, but their probabilities no longer add up to 1.")
+    yield probabilities, "No token is removed: these are the model's own probabilities."
+    yield _normalised(probabilities * below), (
+        "You keep one token too few: those that are kept must add up to *at least* p, so the token "
+        "that reaches p is one of them.")
+    yield _normalised(probabilities * (probabilities >= p)), (
+        "You compare p with the probability of each token alone. Add them up, from the largest "
+        "down.")
+    yield _normalised(falling * kept.gather(-1, order)), (
+        "The probabilities are still sorted: token 0 has the largest. Put each back at its index.")
+    yield (_normalised(probabilities * least),
+           "Those are the *least* likely tokens: sort from the largest down.")
+    yield (_normalised(probabilities * kept[:1]),
+           "Row 0 decides for all rows, but each row has a nucleus of its own.")
+
+
+def _normalised(rows):
+    """Return rows divided by their sums; rows of zeros stay."""
+    return rows / rows.sum(dim=-1, keepdim=True).clamp(min=1e-300)
+
 
 check = Check({
     "which_number_tells": Exercise(TELLS, (
-        "In which of the six is the next character in the model's input while it is asked for?",
-        "A leak shows where the next character is asked for and not given, or where the same "
-        "places are read once with what follows them and once without."),
-        "Bits on a fixed text, training or held out, cannot tell: both hand the answer over. What "
-        "tells is to ask without the answer, or to change the future."),
+        "In which of the six is the next character in the model's input while it is predicted?",
+        "A leak shows if the next character must be predicted and is not given, or if the same "
+        "positions are computed once with later characters and once without."),
+        "Bits on a fixed text, training or held out, cannot tell: in both, the input contains the "
+        "target. To find the leak, predict without the target in the input, or change later "
+        "characters."),
     "what_must_be_saved": Exercise(NEEDED, (
         "Go through training.one_step line by line. What does it read that it, or an earlier step, "
         "has written?",
-        "Try it: leave a part out of training.load and compare the weights at the end."),
-        "All that a step reads and changes: the weights, both optimisers, the step and the "
-        "generator."),
-    "nucleus": Exercise(nucleus, (
+        "Try it: leave a part out of training.load and compare the parameters at the end."),
+        "You must save everything that a step reads and changes: the parameters, both optimisers, "
+        "the step and the generator."),
+    "nucleus": Exercise(_nucleus, (
         "Sort the probabilities of a row, from the largest down, and add them up.",
-        "A token stays if those *before* it do not yet add up to p. So one always stays.",
-        "scatter, or a second argsort, brings what was sorted back to its place; then divide by "
-        "the sum."),
-        "Where the model is sure, one token stays; where it is not, many do. A fixed number, as in "
-        "top-k, cannot do both."),
+        "A token is kept if those *before* it do not yet add up to p. So one is always kept.",
+        "scatter, or a second argsort, puts what was sorted back at its index; then divide by the "
+        "sum."),
+        "Where the model is sure, one token is kept; where it is not, many are. A fixed number, as "
+        "in top-k, cannot do both."),
 })

@@ -4,25 +4,19 @@ import math
 import random
 from numbers import Real
 
-import numpy as np
+import torch
 from torch.overrides import TorchFunctionMode
 
 from utils import parity
+from utils.attention.heads import merge_heads, split_heads
 from utils.checks import TOLERANCES
-from utils.exercises._answers import listed
-from utils.exercises._check import Check, Exercise, examined, predictions, untouched
-from utils.exercises._ninth import ninth
-
-FSUM = predictions({"fsum": 1}, {"fsum": "It rounds once, after the exact sum. What is left that "
-                                         "could depend on the order?"})
-TERMS = ([math.sin(n) * math.cos(n * n) for n in range(1, 13)],
-         [1e32, 1e16, 3.0, 1.0, -0.5, -1e16, -1e32],
-         [(-1) ** n * 10.0 ** (n % 9) / (n + 3) for n in range(40)],
-         [0.3, 0.7, -0.7])
+from utils.exercises._check import Check, Exercise
+from utils.exercises._judges import doctor_report, parts, prediction
+from utils.parity.ten import project
 
 
-class Called(TorchFunctionMode):
-    """Notes the names of the functions of PyTorch that are called."""
+class _CalledFunctions(TorchFunctionMode):
+    """Records the names of the PyTorch functions that are called."""
 
     def __init__(self):
         super().__init__()
@@ -34,119 +28,173 @@ class Called(TorchFunctionMode):
 
 
 def _eleventh(program):
+    row = parity.torch_function("yours", program)
     try:
-        with Called() as called:
-            gaps = [parity.differences(parity.torch_function("yours", program), case)
-                    for case in parity.eight_cases()]
+        with _CalledFunctions() as called:
+            gaps = [parity.differences(row, case) for case in parity.eight_cases()]
     except RuntimeError as error:
         if "not require grad" not in str(error):
             raise
-        return "What it returns has lost its gradients: something is detached, or under no_grad."
-    outputs = [not gap["out"] <= TOLERANCES["float64"] for gap in gaps]
-    if any(outputs):
-        row = (f"Its row in float64: outputs {max(gap['out'] for gap in gaps):.1g}, gradients "
-               f"{max(max(gap.values()) for gap in gaps):.1g}.{_where(outputs)}")
-        return f"{row} {examined(_asked(program), 'layer', **MASKED)}".strip()
-    why = _gradients(program, gaps)
-    if why or {"bmm", "baddbmm"} & called.names:
-        return why
-    return "It is the one equation. But nothing in it calls torch.bmm, on three axes."
+        return "Its result has no gradient: is something detached, or computed under no_grad?"
+    wrong = [not gap["out"] <= TOLERANCES["float64"] for gap in gaps]
+    if any(wrong):
+        outputs = max(gap["out"] for gap in gaps)
+        gradients = max(max(gap.values()) for gap in gaps)
+        report = doctor_report(_with_mask(program), "layer", masks="heads alike", framework="torch")
+        return (f"Its row in float64: outputs {outputs:.1g}, gradients {gradients:.1g}."
+                f"{_which_cases(wrong)} {report}").strip()
+    message = _wrong_gradients(row, gaps)
+    if message or {"bmm", "baddbmm"} & called.names:
+        return message
+    return "It computes the right equation, but it never calls torch.bmm."
 
 
-MASKED = {"masks": "heads alike", "framework": "torch"}
-
-
-def _where(outputs):
-    """Return a sentence on what the wrong ones of the eight cases share, if anything."""
-    padding, causal, same = outputs[1::2], outputs[2:4] + outputs[6:], outputs[4:]
-    for wrong, name in ((padding, "padding"), (causal, "the causal mask"),
-                        (same, "self-attention")):
-        if sum(wrong) == sum(outputs) == 4:
+def _which_cases(wrong):
+    """Return a sentence about what the wrong ones of the eight cases share, "" for nothing."""
+    for cases, name in ((wrong[1::2], "padding"), (wrong[4:], "self-attention"),
+                        (wrong[2:4] + wrong[6:], "the causal mask")):
+        if sum(cases) == sum(wrong) == 4:
             return f" The four cases with {name} are wrong, the other four right."
     return ""
 
 
-def _asked(program):
+def _with_mask(program):
     """Return the program for the doctor: keep is always bool, (b, 1, i, j), as in the table."""
-    def asked(x, memory, W, n_heads, keep):
+    def masked(x, memory, W, n_heads, keep):
         full = x.new_ones(len(x), 1, x.shape[1], memory.shape[1]).bool()
         return program(x, memory, W, n_heads, full if keep is None else full & keep)
-    asked.__name__ = getattr(program, "__name__", "your program")
-    return asked
+    masked.__name__ = getattr(program, "__name__", "your program")
+    return masked
 
 
-def _gradients(program, gaps):
+def _wrong_gradients(row, gaps):
     """Return what is wrong with the gradients, or the float32, of a program with right outputs."""
-    over = [name for name in dict.fromkeys(name for gap in gaps for name in gap)
-            if any(gap.get(name, 0) > TOLERANCES["float64"] for gap in gaps)]
-    if over:
-        found = parity.run(parity.torch_function("yours", program), parity.case())
-        stuck = [name for name in found if name in over and not found[name].any()]
-        zero = f" Those of {', '.join(stuck)} are zero." if stuck else ""
-        return (f"All outputs are right, and these gradients are not: {', '.join(over)}.{zero} "
-                "What is cut on the way back, or counted twice?")
+    wrong = [name for name in gaps[0]
+             if any(gap.get(name, 0) > TOLERANCES["float64"] for gap in gaps)]
+    if wrong:
+        found = parity.run(row, parity.case())
+        zero = [name for name in found if name in wrong and not found[name].any()]
+        message = f"All outputs are right, but these gradients are wrong: {', '.join(wrong)}."
+        if zero:
+            message += f" Those of {', '.join(zero)} are zero."
+        return f"{message} Is part of the backward pass cut off, or counted twice?"
     try:
-        parity.table([parity.torch_function("yours", program)]).check()
+        parity.table([row]).check()
     except AssertionError as error:
-        return f"Right in float64, but {error}. Is a part computed in half precision?"
+        return f"It is right in float64, but {error}. Is a part computed in half precision?"
     return ""
 
 
-def _any_order(given):
-    if not isinstance(given, dict) or "mine" not in given:
-        return "The answer is a dict with the keys 'fsum', 'mine'."
-    rest = dict(given)
-    mine = rest.pop("mine")
+SIZES = ("batch", "n_q", "n_k", "n_heads", "d_head")
+OPTIONS = (*SIZES, "causal", "padding", "self_attention")
+
+
+def _ninth_case(options):
+    """Judge the options of a case: it must catch all wrong programs."""
+    if not isinstance(options, dict) or not set(options) <= {*OPTIONS, "seed"}:
+        return f"The answer must be a dict of options of parity.case: {', '.join(OPTIONS)}."
+    options = {name: value for name, value in options.items() if value not in (None, ...)}
+    odd = [name for name in SIZES if options.get(name, 1) not in range(1, 41)]
+    if odd:
+        return f"{', '.join(odd)} must be a whole number from 1 to 40; a good case is small."
+    case = parity.case(**{name: int(value) for name, value in options.items()})
+    missed = [name for name, change in WRONG.items() if not _caught(change, case)]
+    if not missed:
+        return ""
+    return (f"Your case catches {len(WRONG) - len(missed)} of {len(WRONG)}. In it, these still "
+            f"equal the reference: {'; '.join(missed)}.")
+
+
+def _caught(change, case):
+    """Return whether a wrong program raises an error or differs from the reference."""
+    try:
+        gap = parity.differences(parity.torch_function("", _program(change)), case)["out"]
+    except Exception:  # a size that does not fit
+        return True
+    return not gap <= TOLERANCES["float64"]
+
+
+def _program(change):
+    """Return attention with parts changed: {name of a part: its replacement}."""
+    scale = change.get("scale", lambda d: 1 / math.sqrt(d))
+    heads = change.get("heads", lambda n: n)
+    hide = change.get("hide", lambda keep: keep)
+    axis = change.get("axis", lambda n_q, n_k: -1)
+
+    def program(x, memory, W, n_heads, keep):
+        q, k, v = (split_heads(side, heads(n_heads)) for side in project(x, memory, W))
+        scores = scale(W["W_q"].shape[1] // n_heads) * q @ k.mT
+        weights = scores.masked_fill(~hide(keep), -math.inf).softmax(axis(*scores.shape[-2:]))
+        return merge_heads(weights.nan_to_num() @ v) @ W["W_o"] + W["b_o"]
+    return program
+
+
+WRONG = {
+    "the program that multiplies all scores by 1/2": {"scale": lambda d: 0.5},
+    "the program that has three heads, whatever n_heads is": {
+        "heads": lambda n: 3, "scale": lambda d: 1 / math.sqrt(d)},
+    "the program that attends only to the first eight keys": {
+        "hide": lambda keep: keep & (torch.arange(keep.shape[-1]) < 8)},
+    "the program that gives all examples after the second the mask of the second": {
+        "hide": lambda keep: keep[torch.arange(len(keep)).clamp(max=1)]},
+    "the program that takes the longer side for the keys": {
+        "axis": lambda n_q, n_k: -2 if n_q > n_k else -1}}
+
+
+TERMS = ([math.sin(n) * math.cos(n * n) for n in range(1, 13)],
+         [1e32, 1e16, 3.0, 1.0, -0.5, -1e16, -1e32],
+         [(-1) ** n * 10.0 ** (n % 9) / (n + 3) for n in range(40)], [0.3, 0.7, -0.7])
+
+
+def _mine(mine):
     if mine is math.fsum or "fsum" in getattr(getattr(mine, "__code__", None), "co_names", ()):
-        told = "mine: that is fsum again; a sum of your own does without it."
-    else:
-        told = "Still open: mine." if untouched(mine) else next(
-            filter(None, (_orders(mine, terms) for terms in TERMS)), "")
-    return listed([part for part in (FSUM(rest), told) if part])
+        return "this uses fsum again; your own sum must do without it."
+    return next(filter(None, (_sums(mine, terms) for terms in TERMS)), "")
 
 
-def _orders(mine, terms):
+def _sums(mine, terms):
     """Return what is wrong with the sums of these terms in 100 orders, "" if nothing is."""
     rng, sums = random.Random(0), []
     for _ in range(100):
         total = mine(rng.sample(terms, len(terms)))
         total = total.item() if getattr(total, "ndim", None) == 0 else total
         if not isinstance(total, Real):
-            return f"mine: it returns {type(total).__name__}, not a number."
+            return f"it returns {type(total).__name__}, not a number."
         sums.append(float(total))
-    exact, allowed = math.fsum(terms), len(terms) * 2.0 ** -52 * sum(map(abs, terms))
-    off = float(np.max(np.abs(np.subtract(sums, exact))))
-    if not off < 1e-3 * sum(map(abs, terms)):
-        return f"mine: of {len(terms)} numbers it is off by up to {off:.1g}: is it their sum?"
+    size = sum(map(abs, terms))
+    error = max(abs(total - math.fsum(terms)) for total in sums)
+    allowed = len(terms) * 2.0 ** -52 * size
+    if not error < 1e-3 * size:
+        return f"the sum of {len(terms)} numbers is wrong by up to {error:.1g}."
     if len(set(sums)) > 1:
-        these = f", {terms}," if len(terms) < 8 else ""
-        return (f"mine: 100 orders of the same {len(terms)} numbers{these} give {len(set(sums))} "
-                "different sums.")
-    if off > allowed:
-        return (f"mine: the order no longer matters, but digits are lost: it is off by {off:.0e}, "
-                f"where adding alone would be by {allowed:.0e} at most.")
+        return f"100 orders of {terms} give {len(set(sums))} different sums."
+    if error > allowed:
+        return (f"the order no longer matters, but digits are lost: the error is {error:.0e}, and "
+                f"plain addition has at most {allowed:.0e}.")
     return ""
 
 
 check = Check({
     "eleventh": Exercise(_eleventh, (
-        "split_heads gives (b, h, i, d). Which two axes become one, and in which order do the "
-        "numbers lie in it then?",
-        "keep is (b, 1, i, j), and the folded scores are (b h, i, j). Each example's mask is "
-        "needed once for every head, next to one another.",
-        "On the way back, unfold first, (b h, i, d) to (b, h, i, d); then merge as ever."),
-        "Its row: ≤ 1e-12 and ≤ 1e-12 in float64, ≤ 1e-5 and ≤ 1e-5 in float32, outputs and "
-        "gradients. Where the heads stand is a matter of layout."),
-    "ninth_case": Exercise(ninth, (
-        "What do all eight have in common? Print the shapes of parity.case() and of "
+        "split_heads returns (b, h, i, d). Which two axes become one, and in which order are the "
+        "numbers in the new axis?",
+        "keep is (b, 1, i, j), and the folded scores are (b h, i, j). The mask of each example is "
+        "needed once for every head, and these copies are neighbours.",
+        "After the attention, unfold first, (b h, i, d) to (b, h, i, d); then merge the heads as "
+        "usual."),
+        "Its row is ≤ 1e-12 in float64 and ≤ 1e-5 in float32, for outputs and gradients. Whether "
+        "the heads have an axis of their own is only a matter of layout."),
+    "ninth_case": Exercise(_ninth_case, (
+        "What do all eight cases have in common? Print the shapes of parity.case() and of "
         "parity.case(self_attention=True).",
-        "Every size of theirs is a number that somebody may have written into a program. Change "
-        "them all.",
-        "In all eight there are at least as many keys as queries, and never more than seven."),
-        "A test sees what its sizes let it see: change every one, and their order, too."),
-    "any_order": Exercise(_any_order, (
-        "The order that the terms come in may be forgotten before the first addition.",
-        "Put them in an order of your own. Then it does not matter which they had."),
-        "Who fixes the order of adding gets the same bits. A processor in a hurry does not ask "
-        "for one."),
+        "A program may contain any of their sizes as a fixed number. Change them all.",
+        "In all eight there are at least as many keys as queries, and never more than seven keys."),
+        "A test only catches what its sizes reveal: change every size, and also which is larger."),
+    "any_order": Exercise(parts({
+        "fsum": prediction(1, "fsum rounds once, after the exact sum. Could the result depend on "
+                              "the order?"),
+        "mine": _mine}), (
+        "You may change the order of the terms before the first addition.",
+        "Put them in a fixed order. Then the order in which they came does not matter."),
+        "A fixed order of addition gives the same bits. Fast kernels do not fix the order."),
 })

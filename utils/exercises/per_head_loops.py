@@ -3,94 +3,165 @@
 import numpy as np
 import torch
 
-from utils.exercises import _heads_by_hand as by_hand
-from utils.exercises._check import Check, Exercise, predictions, untouched
-from utils.exercises._thrifty_heads import judge
+from utils.attention.torch import attention_per_head
+from utils.exercises import _per_head_loops_matrices as by_hand
+from utils.exercises._check import Check, Exercise, not_attempted
+from utils.exercises._judges import predictions, wrong_keys
 
-GIVEN = ("W_q", "W_k", "W_v", "as one head")
+MATRICES = ("W_q", "W_k", "W_v")
+PAGE, CUT, SHARED, BOTH = ("the program of this page", "the first bug alone",
+                           "the second bug alone", "thrifty_heads")
 
 
-def _bites(given):
-    if not isinstance(given, dict) or set(given) != set(GIVEN):
-        return f"The answer is a dict with the keys {', '.join(map(repr, GIVEN))}."
-    open_ = [name for name in GIVEN if untouched(given[name])]
-    if set(open_) & set(GIVEN[:3]):
-        return f"Still open: {', '.join(open_)}."
-    W, problem = by_hand.matrices(given)
-    said = problem or by_hand.two_heads(W)
-    if said or open_:
-        return said or f"The two heads are right. Still open: {open_[0]}."
+def _who_bites(given):
+    if not isinstance(given, dict) or set(given) != {*MATRICES, "as one head"}:
+        return wrong_keys((*MATRICES, "as one head"))
+    still_open = [name for name in given if not_attempted(given[name])]
+    if set(still_open) & set(MATRICES):
+        return f"Still open: {', '.join(still_open)}."
+    W = {name: torch.as_tensor(np.asarray(given[name], dtype=float)) for name in MATRICES}
+    problem = by_hand.shapes(W) or by_hand.two_heads(W)
+    if problem:
+        return problem
+    if still_open:
+        return "The two heads are right. Still open: as one head."
     return _as_one_head(W, given["as one head"])
 
 
 def _as_one_head(W, given):
     given = torch.as_tensor(np.asarray(given, dtype=float))
     if given.shape != (6,):
-        return (f"as one head: one head has all six value features, so the context has six "
+        return (f"as one head: one head has all six value dimensions, so its context has six "
                 f"numbers; yours has the shape {tuple(given.shape)}.")
     context, weights = by_hand.verb(W, "dog bites man", 1)
     if torch.allclose(given, context, atol=0.02):
         return ""
     if torch.allclose(given, by_hand.verb(W, "dog bites man", 2)[0], atol=0.02):
-        return ("as one head: you predict that nothing changes. Two places unmixed take two sets "
-                "of weights, and one head has a single set.")
+        return ("as one head: your prediction is that of two heads. They have two sets of weights, "
+                "so their values stay separate; one head has a single set.")
     if torch.allclose(given, context / weights.max(), atol=0.02):
-        return "as one head: two words at full strength would need weights that sum to 2."
-    return ("as one head: the scores of the two heads are now added up, for each key, and shrink "
-            "by √2. Which words answer loudly now, and what becomes of their values?")
+        return "as one head: to get both words in full, the weights would have to sum to 2."
+    return ("as one head: for each key, the scores of the two heads are now added and divided by "
+            "√2. Which keys have the largest scores now, and what happens to their values?")
+
+
+def _cheap_programs(seed):
+    """Return {name: program (b, i, 12) -> context}: the page's, one with each bug, one with both.
+
+    With the first bug a head receives only its slice of x, with the second all heads share their
+    matrices.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    full = torch.randn(3, 12, 12, generator=generator, dtype=torch.float64) / 12 ** 0.5
+    blocks = torch.block_diag(*torch.ones(3, 4, 4, dtype=torch.float64))
+    matrices = {PAGE: full, CUT: full * blocks, SHARED: full[..., :4].repeat(1, 1, 3),
+                BOTH: full[:, :4, :4].repeat(1, 3, 3) * blocks}
+    return {name: _program(W) for name, W in matrices.items()}
+
+
+def _program(W):
+    def program(x):
+        q, k, v = (torch.as_tensor(x, dtype=torch.float64) @ matrix for matrix in W)
+        return attention_per_head(q, k, v, 3)[0]
+    return program
+
+
+def _passes(check, program):
+    """Return the result of a reader's check; None counts as True, a failed assert as False."""
+    try:
+        result = check(program)
+    except AssertionError:
+        return False
+    return result is None or bool(result)
+
+
+def _thrifty(given):
+    """Judge two checks: each must catch one of the two bugs of thrifty_heads, and nothing else."""
+    if not isinstance(given, list | tuple) or len(given) != 2 or not all(map(callable, given)):
+        return "The answer must be a list of two functions."
+    caught = []
+    for check in given:
+        if not_attempted(check):
+            return f"{check.__name__} is still open."
+        draws = [{name: _passes(check, program) for name, program in _cheap_programs(seed).items()}
+                 for seed in range(3)]
+        rejected = {name for name in draws[0] if not any(passes[name] for passes in draws)}
+        problem = _about_one(rejected, [passes[PAGE] for passes in draws])
+        if problem:
+            return f"{check.__name__}: {problem}"
+        caught.append(rejected & {CUT, SHARED})
+    if len(caught[0] | caught[1]) < 2:
+        return ("Both checks catch the same bug. Fix that bug in thrifty_heads and ask again: what "
+                "can the heads of this page do that the fixed ones still cannot?")
+    return ""
+
+
+def _about_one(rejected, page_passes):
+    """Return what is wrong with one check, given the programs that it always rejects."""
+    if PAGE in rejected and BOTH not in rejected:
+        return "its result is inverted: True must mean that the program passes."
+    if not all(page_passes):
+        return ("this is a false alarm: the program of this page fails it with "
+                f"{page_passes.count(False)} of 3 random draws of parameters. What holds for every "
+                "draw?")
+    if BOTH not in rejected:
+        return ("thrifty_heads passes. For which input would the program of this page give "
+                "different results?")
+    if not rejected & {CUT, SHARED}:
+        return "it passes as soon as one of the two bugs is fixed. Ask about one bug at a time."
+    return ""
 
 
 check = Check({
-    "who_bites": Exercise(_bites, (
-        "What does each head have to know to find its word: which word it is, or where it stands? "
-        "And what is it to bring home: the place, or the word?",
-        "A score is a dot product. Let every word ask with one large number (its place will do: "
-        "each word has one), and let only one place answer that number.",
+    "who_bites": Exercise(_who_bites, (
+        "What does each head need to find its word: which word it is, or its position? And what "
+        "should the values hold: the position or the word?",
+        "A score is a dot product. Give every query one large number (the position part of x can "
+        "supply it), and let only one position have a key that matches it.",
         "The columns of a matrix belong to heads: 0 to 2 to head 0, 3 to 5 to head 1. Rows 0 to 2 "
-        "say what the word becomes, rows 3 to 5 what its place becomes. W_v leads from the word "
-        "into both heads."),
-        "Each head finds its word by the place and brings home the word, so it needs both halves "
-        "of the embedding. One head with the same matrices has one set of weights, and mixes."),
+        "multiply the word, rows 3 to 5 the position. W_v leads from the word into both heads."),
+        "Each head finds its word by the position and returns the word, so it needs both halves of "
+        "the embedding. One head with the same matrices has one set of weights, so it mixes the "
+        "two words."),
     "five_counts": Exercise(predictions(
         {"a": 1_048_576, "b": 1_048_576, "c": 552, "d": 8_388_608, "e": 360_448},
         {"a": {262_144: "That is one of the four matrices.", 786_432: "W_o is the fourth matrix.",
-               1_050_624: "That is with the biases.", 131_072: "That is what one head has of them.",
-               8_388_608: "Eight heads share the 512 features; each has 64.",
-               None: "Four matrices, each from 512 to 512."},
-         "b": {8_388_608: "Eight times the heads are eight times the stripes, each an eighth as "
-                          "wide.", 16_384: "That is what one of the 64 heads has.",
-               None: "Does the number of stripes change a matrix that is cut into stripes?"},
-         "c": {576: "The words are 11 wide and the output 13: no matrix is square.",
+               1_050_624: "That includes the biases.", 131_072: "That is one head's share.",
+               8_388_608: "Eight heads share the 512 dimensions; each has 64.",
+               None: "There are four matrices, each from 512 to 512."},
+         "b": {8_388_608: "Eight times as many heads have eight times as many column blocks, each "
+                          "an eighth as wide.", 16_384: "That is the share of one of the 64 heads.",
+               None: "Does the number of column blocks change the size of a matrix?"},
+         "c": {576: "The input has 11 dimensions and the output 13: no matrix is square.",
                396: "W_o is the fourth matrix.", 528: "W_o leads from 12 to 13.",
                540: "W_o leads from 12 to 13.", 184: "That is one head: there are three.",
-               601: "That is with the biases.", 539: "W_o leads from 12, not from 11.",
-               None: "Three matrices from 11 to 12, and one from there to 13."},
-         "d": {1_048_576: "Now each head is 512 wide, and eight of them do not fit in 512.",
-               6_553_600: "W_o is larger, too: it reads what all eight heads found.",
+               601: "That includes the biases.", 539: "W_o leads from 12, not from 11.",
+               None: "There are three matrices from 11 to 12, and one from there to 13."},
+         "d": {1_048_576: "Now each head has 512 dimensions, and eight of them do not fit in 512.",
+               6_553_600: "W_o is larger, too: its input is the contexts of all eight heads.",
                6_291_456: "W_o is the fourth matrix.",
-               None: "How many features do eight heads of 512 have together? All four matrices "
-                     "touch them."},
+               None: "How many dimensions do eight heads of 512 have together? All four matrices "
+                     "depend on that."},
          "e": {98_304: "W_o is full, and you left it out.",
-               131_072: "An eighth of everything? W_o is full.",
+               131_072: "You divided all matrices by eight, but W_o is full.",
                274_432: "Each of the eight slices has small matrices of its own.",
-               1_048_576: "A head that gets a slice of 64 has no use for 512 rows.",
-               None: "Three times eight blocks on a diagonal, and a full W_o. How large is a "
-                     "block?"}}), (
+               1_048_576: "A head that gets a slice of 64 dimensions cannot use 512 rows.",
+               None: "Three matrices have eight blocks on the diagonal, and W_o is full. How large "
+                     "is a block?"}}), (
         "Write down the shapes before you multiply: three matrices (in, all heads together), and "
         "W_o (all heads together, out).",
-        "The number of heads enters only where it changes how wide all heads together are. In "
-        "which of the five does it?",
-        "In (e), a slice of 512 / 8 features meets a small square matrix, for each head and for "
-        "each of q, k and v."),
-        "Only the width of all heads together counts: (d) has eight times as much, and (e) keeps "
-        "an eighth of the first three matrices."),
-    "thrifty": Exercise(judge, (
-        "Read it as two questions. What does a head receive, before its matrices? And whose "
+        "The number of heads matters only if it changes the total size of all heads. In which of "
+        "the five does it?",
+        "In (e), a slice of 512 / 8 dimensions is multiplied by a small square matrix, for each "
+        "head and for each of q, k and v."),
+        "Only the total size of all heads counts: in (d) it is eight times as large, and in (e) "
+        "only an eighth of the first three matrices is left."),
+    "thrifty": Exercise(_thrifty, (
+        "There are two questions. What does a head receive, before its matrices? And whose "
         "matrices does it use?",
-        "To find whether a head feels a feature, change that feature and look at that head's "
-        "four numbers of the context.",
-        "If you hand every head the same thing to look at, heads with matrices of their own will "
-        "still disagree."),
-        "Each check fails when one of the bugs stands alone, so each would have found its bug "
-        "without the other; and neither complains of the honest program."),
+        "To find out whether a head depends on a dimension, change that dimension and compare the "
+        "head's four numbers of the context.",
+        "If every head receives the same input, heads with different matrices will still differ."),
+        "Each check fails if only its own bug is present, so it would have caught that bug without "
+        "the other; and both pass on the program of the page."),
 })

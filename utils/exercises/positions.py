@@ -2,20 +2,22 @@
 
 import torch
 
-from utils.exercises._check import Check, Exercise, predictions
-from utils.exercises._turns import turning
+from utils.exercises._check import Check, Exercise
+from utils.exercises._judges import predictions
+from utils.exercises._positions_rope import judge_rope
 
 PROPOSALS = predictions(
     {"a": False, "b": True, "c": True, "d": False, "e": True, "scores_only": "a"}, {
-        "a": "Every score of a row changes by the same number. What does softmax make of that?",
-        "b": "The place · place term now cancels. And the two terms in the middle?",
+        "a": "Every score of a row changes by the same number. How does that change softmax?",
+        "b": "The product of the two position terms depends on i − j. And the two terms in the "
+             "middle?",
         "c": "Does log(1 + i) − log(1 + j) depend on i − j alone? Try 6 and 3, then 106 and 103.",
-        "d": "Those that are turned give a difference of positions. And those that are not: do "
-             "they know of positions at all?",
+        "d": "The rotated dimensions depend on the difference of positions. Do the others depend "
+             "on positions at all?",
         "e": "Is there a key with j < 4 when the sentence begins at 100?",
-        "scores_only": {"d": "There, not even the scores move.",
-                        **dict.fromkeys("bce", "There, the weights move, too."),
-                        None: "One of a, b, c, d, e."}})
+        "scores_only": {"d": "In (d) the scores do not change either.",
+                        **dict.fromkeys("bce", "In this one the weights change, too."),
+                        None: "Answer a, b, c, d or e."}})
 
 
 def _port(port):
@@ -27,80 +29,87 @@ def _port(port):
         before = W.clone()
         new = port(W, n_heads, turned)
         if not isinstance(new, torch.Tensor):
-            return f"It should return a tensor, not {type(new).__name__}."
+            return f"It must return a tensor, not {type(new).__name__}."
         if not torch.equal(W, before):
-            return "It writes into W, and the checkpoint is somebody else's. Make a new tensor."
+            return "It changes W in place, but the caller still needs it. Make a new tensor."
         if new.shape != W.shape:
-            return (f"For {shape}, {n_heads} heads of which {turned} features turn, it returns "
-                    f"{tuple(new.shape)}. Nothing is added and nothing left out: same shape.")
+            return (f"For {shape}, {n_heads} heads and turned = {turned} it returns "
+                    f"{tuple(new.shape)}. The shape must stay the same.")
         got.append((new, W, n_heads, turned))
-    for why, wrong in REORDERINGS.items():
-        if all(torch.equal(new, wrong(*rest)) for new, *rest in got):
-            return why
+    for message, reordering in REORDERINGS.items():
+        if all(torch.equal(new, reordering(*given)) for new, *given in got):
+            return message
     new, W, n_heads, turned = next(case for case in got
                                    if not torch.equal(case[0], _interleaved(*case[1:])))
     d = W.shape[-1] // n_heads
     if not torch.equal(new.flatten().sort().values, W.flatten().sort().values):
-        return "Other numbers come out than went in. Reorder, do not calculate."
-    return (f"For {n_heads} heads of {d} features of which {turned} turn, the order is not it. "
-            "Fill a bias with 0, 1, 2, … and read off where each feature goes.")
+        return "The result contains other numbers than W. Only reorder them."
+    return (f"For {n_heads} heads of {d} dimensions and turned = {turned}, the order is wrong. "
+            "Fill a bias with 0, 1, 2, … and see where each dimension goes.")
 
 
-def _heads(reorder):
-    """Return a reordering of the first ``turned`` features of each head, from one of a vector."""
-    def whole(W, n_heads, turned):
+def _in_heads(reorder):
+    """Return a reordering of the first ``turned`` dimensions of each head."""
+    def reorder_all(W, n_heads, turned):
         head = W.unflatten(-1, (n_heads, -1))
         return torch.cat((reorder(head[..., :turned]), head[..., turned:]), -1).flatten(-2)
-    return whole
+    return reorder_all
 
 
-_interleaved = _heads(lambda x: x.unflatten(-1, (2, -1)).mT.flatten(-2))
-_halves = _heads(lambda x: x.unflatten(-1, (-1, 2)).mT.flatten(-2))
+_interleaved = _in_heads(lambda x: x.unflatten(-1, (2, -1)).mT.flatten(-2))
+_half_split = _in_heads(lambda x: x.unflatten(-1, (-1, 2)).mT.flatten(-2))
 
 
-def _all_heads_at_once(W, n_heads, turned):
-    if turned * n_heads < W.shape[-1]:
-        return _interleaved(W, 1, turned)
-    return _interleaved(W, 1, W.shape[-1])
+def _one_head(W, n_heads, turned):
+    d = W.shape[-1]
+    return _interleaved(W, 1, turned if turned * n_heads < d else d)
+
+
+def _all_dimensions(W, n_heads, turned):
+    return _interleaved(W, n_heads, W.shape[-1] // n_heads)
+
+
+def _last_dimensions(W, n_heads, turned):
+    def flipped(x):
+        return x.unflatten(-1, (n_heads, -1)).flip(-1).flatten(-2)
+    return flipped(_interleaved(flipped(W), n_heads, turned))
 
 
 REORDERINGS = {
     "": _interleaved,
-    "Nothing has moved.": lambda W, n_heads, turned: W,
-    "That is the way back: from interleaved to half-split. Feature n + turned/2 of a half-split "
-    "head belongs *beside* feature n.": _halves,
-    "You take W for one large head. Pairs are made within each head of h · d features.":
-        _all_heads_at_once,
-    "Pairs are made among all d features of a head. Only the first `turned` of them turn, and "
-    "their halves are halves of `turned`; the others stay.":
-        lambda W, n_heads, turned: _interleaved(W, n_heads, W.shape[-1] // n_heads),
-    "It swaps the two halves. Pairs should come to stand side by side.":
-        _heads(lambda x: x.roll(x.shape[-1] // 2, -1)),
-    "Your *first* features pass and the last ones are paired. It is the first `turned` that turn.":
-        lambda W, n_heads, turned: _interleaved(
-            W.unflatten(-1, (n_heads, -1)).flip(-1).flatten(-2), n_heads, turned).unflatten(
-                -1, (n_heads, -1)).flip(-1).flatten(-2)}
+    "The order is unchanged.": lambda W, n_heads, turned: W,
+    "That is the inverse, from interleaved to half-split. Dimension n + turned/2 of a half-split "
+    "head belongs *beside* dimension n.": _half_split,
+    "You treat W as one large head. Pairs are made within each head of h · d dimensions.":
+        _one_head,
+    "You make pairs among all d dimensions of a head. Only the first `turned` of them are rotated, "
+    "and their halves have turned/2 dimensions; the others stay.": _all_dimensions,
+    "It swaps the two halves. The two dimensions of a pair must become neighbours.":
+        _in_heads(lambda x: x.roll(x.shape[-1] // 2, -1)),
+    "You pair the *last* dimensions of a head, but the first `turned` are rotated.":
+        _last_dimensions}
 
 check = Check({
-    "shifting_positions": Exercise(turning, (
-        "Two lines turn, the rest is attention as ever. rotary(positions, d) takes the features of "
-        "one head.",
-        "Queries turn by the angles of q_positions and keys by those of k_positions, in the same "
-        "direction; values not at all.",
-        "After the turning: scores over √d, −inf where keep is False, softmax over the keys, "
+    "shifting_positions": Exercise(judge_rope, (
+        "Two lines rotate, the rest is attention as usual. rotary(positions, d) takes the number "
+        "of dimensions of one head.",
+        "Rotate queries by the angles of q_positions and keys by those of k_positions, in the same "
+        "direction; leave values as they are.",
+        "After the rotation: scores over √d, −inf where keep is False, softmax over the keys, "
         "times v."),
-        "q and k may now come from different moments: a key that was turned at its own position "
-        "never needs to be turned again. The next chapter keeps such keys."),
+        "q and k may now have positions of their own: a key that was rotated at its own position "
+        "never needs another rotation. The next chapter stores such keys."),
     "proposals": Exercise(PROPOSALS, (
-        "Ask of each: does i − j come in, or something else of i and j?",
-        "Softmax forgives what all scores of a row have in common.",
-        "Put in numbers: a query at 6 and a key at 3, then at 106 and 103."),
+        "For each proposal: does it depend on i − j, or on i and j in another way?",
+        "Softmax ignores what all scores of a row share.",
+        "Try numbers: a query at 6 and a key at 3, then at 106 and 103."),
         "(a) is how ALiBi was first programmed: m j and −m (i − j) differ by a constant of the "
-        "row, on everything that a causal mask leaves."),
+        "row, for all keys that a causal mask allows."),
     "port": Exercise(_port, (
-        "Split the last axis into heads, (…, h, d), and each head into what turns and what passes.",
-        "What turns is two halves, (…, 2, turned / 2). The interleaved program wants (…, turned / "
-        "2, 2).",
-        "unflatten, transpose, flatten; then cat with the rest, and flatten the heads."),
-        "W_q, W_k and their biases are reordered, once, and W_v and W_o stay as they are."),
+        "Split the last axis into heads, (…, h, d), and each head into the rotated part and the "
+        "rest.",
+        "The rotated part has two halves, (…, 2, turned / 2). The interleaved program needs "
+        "(…, turned / 2, 2).",
+        "Use unflatten, transpose and flatten; then cat with the rest, and flatten the heads."),
+        "You reorder W_q, W_k and their biases once; W_v and W_o stay as they are."),
 })

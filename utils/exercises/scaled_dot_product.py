@@ -1,79 +1,189 @@
 """The exercises of the chapter on the scaled dot product."""
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._constant import black_box, hide
-from utils.exercises._parts import parts, value
+import numpy as np
 
-MEANS = ("Only if both means are 0 is var(q k) = var(q) var(k). In general it is E[q²] E[k²] less "
-         "E[q]² E[k]².")
-LEFT = "To divide a score by √6 divides its variance by 6."
-PARTS = {
-    "rand all": value(7 / 144, {
+from utils.attention.numpy import softmax
+from utils.checks import to_numpy
+from utils.exercises._check import Check, Exercise
+from utils.exercises._judges import Recorded, parts, prediction
+
+BOTH_MEANS = ("var(q k) = var(q) var(k) holds only if both means are 0. In general it is "
+              "E[q²] E[k²] − E[q]² E[k]².")
+DIVISION = "Dividing a score by √6 divides its variance by 6."
+LARGEST_OF_NINE = ("The largest of nine scores is about three standard deviations above the "
+                   "smallest, and a ratio of weights is exp of a difference of scores.")
+TEST_DATA = {
+    "rand all": prediction(7 / 144, {
         4 / 144: "That is the variance within a row; over all pairs the query varies too.",
-        1 / 144: MEANS, 1 / 12: "That is the variance of one feature. And of a product of two?",
-        1 / 9: "That is E[q²] E[k²]. A variance is that less the square of the mean.",
-        7 / 24: f"That is before the division. {LEFT}",
-        7 / 144 / 6 ** 0.5: LEFT, 7 / 864: "Six terms are summed, and their variances add up.",
-        1: "That needs features of mean 0 and variance 1.",
-        None: "One term q k: E[q²] E[k²] less the square of its mean. For rand, E[q] = 1/2 and "
-              "E[q²] = 1/3."}, 0.04),
-    "rand row": value(4 / 144, {
-        7 / 144: "That is the variance over all pairs. In a row the query is fixed: how much of it "
-                 "moves the row as a whole?",
-        3 / 144: "That is E[q]² var(k). A fixed feature q multiplies the variance of k by q², and "
-                 "the mean of q² is not the square of the mean.",
-        1 / 144: "In a row q is a constant: what does it do to the variance of k?",
-        1 / 6: f"That is before the division. {LEFT}",
-        1 / 12: "That is the variance of k alone; each feature of it is multiplied by one of q.",
-        None: "In a row q is a constant, so a term q k has the variance q² var(k). On average?"},
-        0.1),
-    "randn all": value(1.0, {6.0: f"That is before the division. {LEFT}",
-                             None: "The chapter's first section has it."}),
-    "randn row": value(1.0, {6.0: f"That is before the division. {LEFT}",
-                             0: "The keys still differ.",
-                             None: "In a row, a term has the variance q² var(k). The mean of q²?"}),
-    "softmax sees": value("row", {
-        "all": "What softmax ignores is what a whole row shares.",
-        None: 'Is it "all" or "row"?'}),
-    "rand factor": value(1.6, {
-        1.1: "That is exp(3 · 4/144). The spread of scores is the *root* of their variance.",
-        1.94: "That is what the variance over all pairs would give. A row shares one query.",
-        3.4: "That is what comes without the division by √6.",
-        15: "That is as for randn. With rand the scores of a row spread less.",
-        None: "The largest of nine is about three standard deviations above the smallest, and a "
-              "ratio of weights is exp of a difference."}, 0.15),
-    "randn factor": value(15.0, {
-        1.6: "That is as for rand. With randn the scores of a row have variance 1.",
+        1 / 144: BOTH_MEANS,
+        1 / 12: "That is the variance of one dimension. What is the variance of a product of two?",
+        1 / 9: "That is E[q²] E[k²]. To get a variance, subtract the square of the mean.",
+        7 / 24: f"That is before the division. {DIVISION}",
+        7 / 144 / 6 ** 0.5: DIVISION,
+        7 / 864: "Six terms are summed, and their variances add up.",
+        1: "That would need dimensions with mean 0 and variance 1.",
+        None: "One term q k has the variance E[q²] E[k²] minus the square of its mean. For rand, "
+              "E[q] = 1/2 and E[q²] = 1/3."}, 0.04),
+    "rand row": prediction(4 / 144, {
+        7 / 144: "That is the variance over all pairs. Within a row the query is fixed: which part "
+                 "of the variance shifts the row as a whole?",
+        3 / 144: "That is E[q]² var(k). A fixed q multiplies the variance of k by q², and the mean "
+                 "of q² is not the square of the mean.",
+        1 / 144: "Within a row q is a constant: how does it change the variance of k?",
+        1 / 6: f"That is before the division. {DIVISION}",
+        1 / 12: "That is the variance of k alone, but each dimension of k is multiplied by q's.",
+        None: "Within a row q is a constant, so a term q k has the variance q² var(k). What is "
+              "that on average?"}, 0.1),
+    "randn all": prediction(1.0, {6.0: f"That is before the division. {DIVISION}",
+                                  None: "The first section of the chapter shows it."}),
+    "randn row": prediction(1.0, {6.0: f"That is before the division. {DIVISION}",
+                                  0: "The keys of a row still differ.",
+                                  None: "Within a row, a term has the variance q² var(k). What is "
+                                        "the mean of q²?"}),
+    "softmax sees": prediction("row", {
+        "all": "Softmax ignores whatever a whole row shares.",
+        None: 'Answer "all" or "row".'}),
+    "rand factor": prediction(1.6, {
+        1.1: "That is exp(3 · 4/144). The standard deviation is the *root* of the variance.",
+        1.94: "That uses the variance over all pairs, but the scores of a row share one query.",
+        3.4: "That is the factor without the division by √6.",
+        15: "That is the factor for randn. With rand, the scores of a row vary less.",
+        None: LARGEST_OF_NINE}, 0.15),
+    "randn factor": prediction(15.0, {
+        1.6: "That is the factor for rand. With randn the scores of a row have variance 1.",
         3.0: "That is the difference of the *scores*.",
-        1000: "That is what comes without the division by √6.",
-        None: "The largest of nine is about three standard deviations above the smallest, and a "
-              "ratio of weights is exp of a difference."}, 0.5)}
+        1000: "That is the factor without the division by √6.",
+        None: LARGEST_OF_NINE}, 0.5)}
+
+# {power of d_k by which start or rates were divided: message}
+GROWN_STEPS = "the steps are larger. Without the division, is the gradient of q larger or smaller?"
+START_POWERS = {
+    0.0: "the start is unchanged. So the first scores are √d_k times too large, and the very first "
+         "loss differs.",
+    1.0: "the start is divided by d_k. A score is linear in q: if you divide q by c, the score is "
+         "divided by c.",
+    -0.5: "the start is larger. But the scores are no longer divided, so q must make them smaller."}
+RATE_POWERS = {
+    0.0: "the steps are unchanged. The first loss is right, but then q moves too far: its gradient "
+         "is larger without the division, and q itself is shorter.",
+    0.5: "the steps are divided by √d_k. That accounts for only one of two changes: the gradient "
+         "of q is √d_k times larger, and q itself is √d_k times shorter.",
+    -0.5: GROWN_STEPS,
+    -1.0: GROWN_STEPS}
+
+
+def _hide(answer):
+    """Judge a function that returns (start, rates) for a training without the division."""
+    import torch
+    powers = []
+    for d_k in (9, 25):
+        rng = np.random.default_rng(d_k)
+        given = rng.standard_normal((7, d_k)), 4.0 ** np.arange(-3, 2)
+        tensors = [torch.tensor(array) for array in given]
+        got = answer(*tensors, d_k)
+        if not isinstance(got, list | tuple) or len(got) != 2:
+            return "The function must return two things: start, rates."
+        if any((tensor.numpy() != old).any() for tensor, old in zip(tensors, given, strict=True)):
+            return ("It changes the start or the rates in place, but the caller still needs them. "
+                    "`/` makes a new tensor, `/=` does not.")
+        for name, new, old in zip(("start", "rates"), map(to_numpy, got), given, strict=True):
+            if new.shape != old.shape or np.ptp(new / old) > 1e-6 or (new / old).min() <= 0:
+                return (f"The new {name} should be the old {name} divided by one positive number; "
+                        "return start first, then rates.")
+            powers.append(-np.log((new / old).mean()) / np.log(d_k))
+    start, rates = np.array(powers).reshape(2, 2).T
+    return (_wrong_power("start", start, 0.5, START_POWERS)
+            or _wrong_power("rates", rates, 1.0, RATE_POWERS))
+
+
+def _wrong_power(name, powers, want, known):
+    """Return the message for the powers of d_k = 9 and of 25 by which ``name`` was divided."""
+    small, large = powers
+    if abs(small - large) > 0.01:
+        return (f"For d_k = 9 you divide {name} by {9 ** small:.3g}, for d_k = 25 by "
+                f"{25 ** large:.3g}. How should the number depend on d_k?")
+    if abs(small - want) < 0.01:
+        return ""
+    for power, message in known.items():
+        if abs(small - power) < 0.01:
+            return f"In your version {message}"
+    return f"You divide {name} by d_k to the power {small:.2g}."
+
+
+def _black_box(divisor_of):
+    """Judge a function that finds out by what a program divides its scores."""
+    for d_k in (16, 25):
+        for divisor in (d_k ** 0.5, (3 * d_k) ** 0.5, 1.7 * d_k ** 0.5, d_k):
+            program = Recorded(_dividing_by(divisor))
+            got = divisor_of(program, d_k)
+            if got is None:
+                return "The function returns None: is a return missing?"
+            got = np.asarray(to_numpy(got), dtype=float)
+            if not program.calls:
+                return ("It never calls the program, so it cannot know: this program need not "
+                        "divide by √d_k.")
+            if got.size != 1:
+                return f"The function must return one number; yours has the shape {got.shape}."
+            if not abs(got.item() - divisor) < 1e-3 * divisor:
+                return (f"At d_k = {d_k} a program divides by {divisor:.4g}, and yours returns "
+                        f"{got.item():.4g}. {_why_wrong(got.item(), divisor, program.calls[-1])}")
+    return ""
+
+
+def _dividing_by(divisor):
+    return lambda q, k, v: softmax(q @ np.swapaxes(k, -1, -2) / divisor) @ v
+
+
+def _why_wrong(got, divisor, last_call):
+    """Return the message for a wrong divisor, by the last call (q, k, v, context)."""
+    q, _, v, context = last_call
+    for wrong, message in ((1 / divisor, "That is the factor; the divisor is 1 over it."),
+                           (-divisor, "Only the sign is wrong."),
+                           (divisor ** 2, "That is the divisor squared."),
+                           (q.shape[-1] ** 0.5, "That is √d_k, whatever the program does.")):
+        if abs(got - wrong) < 1e-3 * abs(wrong):
+            return message
+    if not np.allclose(context.sum(axis=-1), 1) or np.ndim(v) < 2:
+        return ("With your v the program returns mixtures. Which v makes it return the weights "
+                "themselves?")
+    if np.ptp(context, axis=-1).max() < 1e-9:
+        return ("All your weights are equal, whatever the divisor: choose keys that have different "
+                "scores.")
+    if context.min() < 1e-12:
+        return ("One of your weights is rounded to 0, and log(0) is −∞: choose shorter queries and "
+                "keys.")
+    if abs(got - divisor) < 0.1 * divisor:
+        return "That is close, but the logs of the weights give the divisor without any noise."
+    return ("The logs of a row are the scores minus one number, the same for the whole row: only "
+            "*differences* of logs are differences of scores.")
+
 
 check = Check({
-    "test_data": Exercise(parts(PARTS), (
+    "test_data": Exercise(parts(TEST_DATA), (
         "For one term, var(q k) = E[q²] E[k²] − E[q]² E[k]². Six terms are added, and the sum is "
         "divided by √6.",
-        "For rand, E[q] = 1/2, E[q²] = 1/3, and so the variance of a feature is 1/12. In a row, q "
-        "is a constant, and its square on average 1/3.",
-        "A typical row of nine spreads over about three standard deviations, from the smallest to "
-        "the largest; the ratio of two weights is exp of the difference of their scores."),
-        "Of 7/144, softmax never sees 3/144, which move whole rows. What is left, 4/144, makes all "
-        "weights nearly alike, so on rand nearly any divisor passes a loose test."),
-    "hide": Exercise(hide, (
-        "The undivided program must start with the scores of the divided one: how much shorter "
-        "must q be?",
-        "Write p = q / √d_k for the queries of the undivided program. When the divided one moves q "
-        "by rate times dL/dq, how far should p move?",
-        "A step of p is a step of q times something, and dL/dq is dL/dp times something. Both are "
-        "the same something."),
-        "The shorter start hides the constant from the scores, the smaller steps hide it from the "
-        "gradient, where it counts twice. Whoever sets both can absorb any constant."),
-    "black_box": Exercise(black_box, (
+        "For rand, E[q] = 1/2, E[q²] = 1/3, and so the variance of a dimension is 1/12. Within a "
+        "row, q is a constant, and its square is 1/3 on average.",
+        "The largest and the smallest score of a typical row of nine differ by about three "
+        "standard deviations; the ratio of two weights is exp of the difference of their scores."),
+        "Of 7/144, softmax ignores 3/144, which shifts whole rows. The other 4/144 makes all "
+        "weights nearly equal, so on rand almost any divisor passes a loose test."),
+    "hide": Exercise(_hide, (
+        "The program without the division must start with the scores of the one with it: how much "
+        "shorter must q be?",
+        "Write p = q / √d_k for the queries of the program without the division. If the other "
+        "program moves q by rate times dL/dq, how far should p move?",
+        "A step of p is a step of q times a factor, and dL/dq is dL/dp times a factor. Both "
+        "factors are the same."),
+        "The shorter start makes the first scores equal; the smaller steps are needed because the "
+        "constant counts twice in an update. Together, start and step size can absorb any "
+        "constant."),
+    "black_box": Exercise(_black_box, (
         "If v is the identity matrix, the context *is* the weights.",
-        "The log of a weight is its score less the log of the row's sum, which all keys of a row "
-        "share. Take differences between keys, or take off the mean.",
-        "Take the mean off q · k too. Then the logs are a multiple of it: which, if the program "
-        "divides by c?"),
-        "The logs of the weights are the scores but for one number a row: a softmax hides next to "
-        "nothing. `utils.doctor` reads a scale in this way."),
+        "The log of a weight is its score minus the log of the row's sum, which all keys of a row "
+        "share. Take differences between keys, or subtract the mean.",
+        "Subtract the mean from q · k too. Then the logs are a multiple of it: by which factor, if "
+        "the program divides by c?"),
+        "The logs of the weights are the scores, up to one number per row, so softmax hides almost "
+        "nothing. `utils.doctor` finds a scale in this way."),
 })

@@ -2,89 +2,180 @@
 
 import math
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._parts import parts, value
-from utils.exercises._reversal import BOUND, ROOT, hardest, written_down
+import numpy as np
 
-BOUNDS = {
-    math.log(7): "The head divides every score, and c with it.",
-    ROOT * math.log(8): "Of eight keys, one is the mirror image. How many must it outweigh?",
-    8 * math.log(7): "The head divides by a root, and you by the number under it.",
-    math.sqrt(18) * math.log(7): "18 is the width of x. Which width does the head divide by?",
-    math.sqrt(6) * math.log(7): "Six columns had the trained head. How many have these?",
-    ROOT * math.log(10): "It is not ten letters that compete for the weight, but eight places.",
+from utils import reference
+from utils.checks import to_numpy
+from utils.exercises._check import Check, Exercise
+from utils.exercises._judges import parts, prediction
+
+LETTERS, ROOT = "abcdefghij", math.sqrt(8)
+BOUND = ROOT * math.log(7)
+SHAPES = {"W_q": (18, 8), "W_k": (18, 8), "W_v": (18, 10)}
+BOUND_MISTAKES = {
+    math.log(7): "The head divides every score, and so divides c.",
+    ROOT * math.log(8): "One of the eight keys is the mirror image. How many others are there?",
+    8 * math.log(7): "The head divides by a square root, and you divided by the number under it.",
+    math.sqrt(18) * math.log(7): "x has 18 dimensions. By which size does the head divide?",
+    math.sqrt(6) * math.log(7): "The trained head had six columns. How many do these have?",
+    ROOT * math.log(10): "The weight is shared by eight positions, not by ten letters.",
     7 * ROOT: "To outweigh seven others it needs a *weight* seven times as large, not a score.",
-    None: "The mirror image weighs exp(c divided by something), each other place exp(0). What must "
-          "the first outweigh, in the worst of strings?"}
+    None: "The mirror image gets exp(c divided by something), each other position exp(0). How much "
+          "must the first outweigh, in the hardest string?"}
+
+
+def _matrices(answer):
+    """Judge a function from c to (W_q, W_k, W_v), by the strings that they reverse."""
+    random = np.random.default_rng(0).integers(10, size=(200, 8))
+    hard = [[(n == odd) + 4 for n in range(8)] for odd in range(8)]
+    tokens = np.concatenate([random, hard])  # (b, 8)
+    for c, should_reverse in ((BOUND + 0.1, True), (20.0, True), (BOUND - 0.1, False)):
+        got = answer(c)
+        if not isinstance(got, list | tuple) or len(got) != 3:
+            return "The function must return three matrices: W_q, W_k, W_v."
+        got = [np.asarray(to_numpy(matrix), dtype=float) for matrix in got]
+        for matrix, (name, shape) in zip(got, SHAPES.items(), strict=True):
+            if matrix.shape != shape:
+                return f"{name} is {matrix.shape}, not {shape}; a head computes x @ {name}."
+        x = _encode(tokens)
+        q, k, v = (x @ matrix for matrix in got)
+        written = reference.attention(q, k, v)[0].argmax(axis=-1)  # (b, i)
+        scores = q @ k.swapaxes(-1, -2)
+        if should_reverse and (written != tokens[:, ::-1]).any():
+            return _why_not_reversed(scores, v, tokens, c)
+        if not should_reverse and (written == tokens[:, ::-1]).all():
+            return (f"They reverse every string, even at c = {c:.3g}: before the division their "
+                    f"largest score is {scores.max():.3g}, not c. Where do you use c?")
+    return ""
+
+
+def _encode(tokens):
+    positions = np.broadcast_to(np.eye(8), (len(tokens), 8, 8))
+    return np.concatenate([np.eye(10)[tokens], positions], axis=-1)
+
+
+def _why_not_reversed(scores, v, tokens, c):
+    """Return why a head does not reverse, by its undivided scores (b, i, j) and its values."""
+    best, mirror = scores.argmax(axis=-1), np.arange(8)[::-1]
+    ties = np.isclose(np.sort(scores)[..., -1], np.sort(scores)[..., -2])
+    if np.ptp(scores, axis=-1).max() == 0:
+        return "All scores of a row are equal, so every position attends equally to all positions."
+    if not np.allclose(scores, scores[:1]):
+        return ("The scores depend on the letters. Which rows of W_q and W_k does a letter "
+                "multiply?")
+    if ties.any():
+        return (f"Position {np.argwhere(ties)[0][1]} has two keys with the same best score. What "
+                "is the key of each position?")
+    if (best == np.arange(8)).all():
+        return ("Every position attends to itself: its query equals its own key. (If you reverse "
+                "both queries and keys, the scores stay the same.)")
+    if (best != mirror).any():
+        row = np.argwhere(best != mirror)[0][1]
+        return (f"Position {row} attends to position {best[0, row]}, not to its mirror image "
+                f"{7 - row}.")
+    if (v != np.eye(10)[tokens]).any():
+        return ("Every position attends to the right one, but the values are wrong: x @ W_v should "
+                "be the one-hot letter and nothing else.")
+    return (f"Every position attends most to the right one, but at c = {c:.3g} its weight is too "
+            f"small: its best score is {scores.max():.3g} before the division.")
 
 
 def _bound(c):
     if isinstance(c, str):
-        return value(BOUND)(c)
-    size = "Large enough, but not the least." if c > BOUND else "With that, some strings fail."
-    return value(BOUND, {wrong: f"{size} {why}" for wrong, why in BOUNDS.items()}, 0.01)(c)
+        return prediction(BOUND)(c)
+    size = "It is large enough, but not the smallest." if c > BOUND else "It fails on some strings."
+    mistakes = {wrong: f"{size} {why}" for wrong, why in BOUND_MISTAKES.items()}
+    return prediction(BOUND, mistakes, 0.01)(c)
 
 
-TIED = {
-    "mirrored": value(4, {8: "Then 0 would prefer 7, and 7 prefer 0.",
-                          0: "Of two mirrored places, one can prefer the other.",
-                          None: "How many pairs of mirrored places are there?"}),
-    "letters": value(0.55, {
-        0.5: "A place that looks at itself writes its own letter. Is that never the right one?",
-        0.6: "Only the half that looks at itself needs luck, one time in ten.",
-        1.0: "That would need every place to look at its mirror image.",
-        0.1: "That is pure chance, but some places can look at their mirror image.",
+def _hardest(string):
+    """Judge a string of eight letters, or of their numbers: is it as hard as any?"""
+    letters = string
+    if isinstance(string, list | tuple) and all(isinstance(one, str) for one in string):
+        letters = "".join(string)
+    if isinstance(letters, str):
+        tokens = [LETTERS.find(letter) for letter in letters.lower()]
+    else:
+        tokens = [int(one) for one in np.ravel(to_numpy(letters))]
+    if len(tokens) != 8 or not set(tokens) <= set(range(10)):
+        return f"{string!r} does not consist of eight letters from a to j."
+    needs = max(_needed(tokens, position) for position in range(8))
+    if needs == -math.inf:
+        return (f"In {string!r} every position finds the right letter wherever it attends: this is "
+                "the easiest string.")
+    if needs < BOUND - 1e-9:
+        return (f"For {string!r} it is enough that c exceeds {needs:.3g}; another string needs "
+                "more. Which letters could the seven other positions hold?")
+    return ""
+
+
+def _needed(tokens, position):
+    """Return the c above which the letter at a position outweighs every other letter."""
+    counts = np.bincount(tokens, minlength=10)
+    same, most = counts[tokens[position]], np.delete(counts, tokens[position]).max()
+    return ROOT * math.log(most - same + 1) if most and most >= same else -math.inf
+
+
+ONE_FOR_TWO = {
+    "mirrored": prediction(4, {
+        8: "Then 0 would prefer 7, and 7 would prefer 0.",
+        0: "In a pair of mirrored positions, one can prefer the other.",
+        None: "How many pairs of mirrored positions are there?"}),
+    "letters": prediction(0.55, {
+        0.5: "A position that attends to itself writes its own letter. Is that ever right?",
+        0.6: "Only the half that attends to itself needs luck, one time in ten.",
+        1.0: "Then every position would have to attend to its mirror image.",
+        0.1: "That is pure chance, but some positions can attend to their mirror image.",
         55: "A share is a number from 0 to 1.",
-        None: "How many places can look at their mirror image? And how often is a place right that "
-              "writes its own letter?"}, 0.01),
-    "strings": value(1e-4, {
-        0.55 ** 8: "That takes eight letters for eight tosses of one coin. Some are right for "
-                   "sure: what is the chance of the others?",
-        0.1: "That is the luck of one letter. How many must be lucky in one string?",
-        0.55: "That is the share of letters. One wrong letter spoils a string.",
-        0.5: "How many letters of a string must be right by luck?",
-        0.01: "How many letters of a string must be right by luck?",
-        None: "How many letters of a string must be right by luck, one time in ten each?"})}
+        None: "How many positions can attend to their mirror image? And how often is a position "
+              "right that writes its own letter?"}, 0.01),
+    "strings": prediction(1e-4, {
+        0.55 ** 8: "That treats all eight letters alike. Some are always right: what is the chance "
+                   "of the others?",
+        0.1: "That is the chance of one letter. How many letters of a string need luck?",
+        0.55: "That is the share of letters. A single wrong letter makes a string wrong.",
+        None: "How many letters of a string are right only by luck, one time in ten each?"})}
 
-LEFT = (7, 0, 1, 2, 3, 4, 5, 6)
-BEFORE = {
-    "picture": value(list(LEFT), {
+LETTER_BEFORE = {
+    "picture": prediction([7, 0, 1, 2, 3, 4, 5, 6], {
         (1, 2, 3, 4, 5, 6, 7, 0): "That is the letter *after*. roll(1) moves every letter one "
-                                  "place to the right.",
-        (7, 6, 5, 4, 3, 2, 1, 0): "That reverses. Place 3 is to answer with the letter of place 2.",
-        (0, 1, 2, 3, 4, 5, 6, 7): "Then every place answers with its own letter.",
-        (0, 0, 1, 2, 3, 4, 5, 6): "Place 0 is to answer with the *last* letter.",
-        (8, 1, 2, 3, 4, 5, 6, 7): "Places are counted from 0.",
-        (-1, 0, 1, 2, 3, 4, 5, 6): "Which place is −1? They are counted from 0 to 7.",
-        None: "Eight numbers are asked for: at which place does each query look?"}),
-    "pairs": value(0, {4: "That is so when it reverses.",
-                       None: "Place 3 looks at place 2. Where does place 2 look?"}),
-    "one_matrix": value(False, "The inequality forbids nothing here, but symmetry does: what 3 "
-                               "scores for 2, 2 scores for 3. Row 3 wants this higher than its "
-                               "score for 4. Go on round the circle.")}
+                                  "position to the right.",
+        (7, 6, 5, 4, 3, 2, 1, 0): "That reverses. Position 3 must write the letter of position 2.",
+        (0, 1, 2, 3, 4, 5, 6, 7): "Then every position writes its own letter.",
+        (0, 0, 1, 2, 3, 4, 5, 6): "Position 0 must write the *last* letter.",
+        (8, 1, 2, 3, 4, 5, 6, 7): "Positions are counted from 0.",
+        (-1, 0, 1, 2, 3, 4, 5, 6): "There is no position −1: they are counted from 0 to 7.",
+        None: "Give eight numbers: the position to which each query attends."}),
+    "pairs": prediction(0, {4: "That holds for reversing.",
+                            None: "Position 3 attends to position 2. To which does 2 attend?"}),
+    "one_matrix": prediction(False, "The inequality allows it, but symmetry does not: the score of "
+                                    "3 for 2 equals that of 2 for 3. In row 3 it must exceed the "
+                                    "score for 4. Continue like this through all rows.")}
 
 check = Check({
-    "reversal": Exercise(parts({"matrices": written_down, "c": _bound, "hardest": hardest}), (
-        "Letters decide nothing about where to look: which rows of W_q and W_k are zero? And W_v "
-        "hands over letters only.",
-        "Let every place offer itself, a one-hot row of eight. What must place 0 ask for?",
-        "The mirror image then scores c, before the head divides, and seven others 0. They can "
-        "outvote it if all seven hold one and the same other letter."),
-        "exp(c / √8) must outweigh seven, so c > √8 ln 7. The hardest strings have seven letters "
-        "alike and one other; where letters differ, the seven votes are split."),
-    "one_for_two": Exercise(parts(TIED), (
-        "Mirrored places come in pairs: 0 and 7, 1 and 6, … What does the inequality say of each?",
-        "Of each pair, one place looks at the other and is right. The other can do no better than "
-        "to look at itself: what does it write?",
-        "Half of the letters are right for sure, the other half one time in ten."),
-        "Half is certain and half is luck, one in ten: 50 % + 5 %. A whole string needs luck four "
-        "times. Two matrices pay for themselves."),
-    "letter_before": Exercise(parts(BEFORE), (
-        "tokens.roll(1, dims=-1) of abcdefgh is habcdefg. Where does place 3 find its letter?",
-        "Two places look at each other if i looks at j and j at i. Follow the places one by one: "
-        "which figure do they walk?",
-        "With one matrix, s(i, j) = s(j, i). Row i wants s(i, i - 1) > s(i, i + 1) = s(i + 1, i). "
+    "reversal": Exercise(parts({"matrices": _matrices, "c": _bound, "hardest": _hardest}), (
+        "Attention must not depend on letters: which rows of W_q and W_k are zero? And which part "
+        "of x should the values hold?",
+        "Let the key of every position be one-hot, a row of eight. Which query must position 0 "
+        "have?",
+        "Then the mirror image scores c, before the division, and the seven others 0. They can "
+        "outweigh it if all seven hold one and the same other letter."),
+        "exp(c / √8) must exceed seven, so c > √8 ln 7. The hardest strings have seven equal "
+        "letters and one other; if letters differ, the seven weights go to different letters."),
+    "one_for_two": Exercise(parts(ONE_FOR_TWO), (
+        "Mirrored positions come in pairs: 0 and 7, 1 and 6, … What does the inequality say about "
+        "each pair?",
+        "In each pair, one position attends to the other and is right. The other can only attend "
+        "to itself: what does it write?",
+        "Half of the letters are always right, the other half one time in ten."),
+        "Half of the letters are certain and half need luck, one time in ten: 50 % + 5 %. A whole "
+        "string needs luck four times. So the second matrix is worth its parameters."),
+    "letter_before": Exercise(parts(LETTER_BEFORE), (
+        "tokens.roll(1, dims=-1) of abcdefgh is habcdefg. Where does position 3 find its letter?",
+        "Two positions attend to each other if i attends to j and j to i. Follow the positions one "
+        "by one: which figure do they form?",
+        "With one matrix, s(i, j) = s(j, i). Row i needs s(i, i - 1) > s(i, i + 1) = s(i + 1, i). "
         "Write that down for i = 0 … 7."),
-        "Nobody looks back, so the inequality allows it; but scores that grow all the way round a "
-        "circle would exceed themselves. Symmetry forbids longer circles too."),
+        "No two positions attend to each other, so the inequality allows it. But with one matrix "
+        "the scores would have to grow all the way round a circle, which is impossible."),
 })

@@ -3,18 +3,89 @@
 import numpy as np
 
 from utils.attention.numpy import softmax
-from utils.exercises._check import Check, Exercise, predictions
-from utils.exercises._points import one_dot_product
-from utils.exercises._watched import Watched
+from utils.checks import to_numpy
+from utils.exercises._check import Check, Exercise
+from utils.exercises._judges import Recorded, incomplete, predictions
+
+POINTS = np.arange(1, 7)
+NO_POSITIONS = ("A character scores at any position of the key: “nuf” looks like “fun”. How can a "
+                "vector tell an n at position 2 from an n at position 0?")
+
+
+def _points_cases():
+    """Return [(keys (40, 6), query (6,))], character codes, with matches in and out of place."""
+    rng, cases = np.random.default_rng(0), []
+    for text in (b"functi", b"see_no", b"Error:"):
+        query = np.frombuffer(text, dtype=np.uint8)
+        keys = np.where(rng.random((40, 6)) < 0.5, query, rng.integers(33, 127, (40, 6)))
+        keys[:9], keys[9] = rng.permuted(np.tile(query, (9, 1)), axis=1), query
+        cases.append((keys.astype(np.uint8), query))
+    return cases
+
+
+def _known_scores(keys, query):
+    """Yield (scores, message) of every known way to score, the right one first."""
+    here = keys == query
+    somewhere = keys[:, :, None] == query
+    yield here @ POINTS, ""
+    yield here.sum(1), "Every position scores 1, old or new: where do the points go?"
+    yield here @ POINTS ** 2, ("The positions score 1, 4, 9 … 36: you put the points on both "
+                               "sides, and a dot product multiplies them.")
+    yield here @ POINTS ** 0.5, ("The positions score 1, 1.41, 1.73 …: only one side has the "
+                                 "square roots of the points.")
+    yield here @ POINTS[::-1], "The oldest position scores 6 and the newest 1: reverse the order."
+    yield here @ (POINTS - 1), "The positions score 0 … 5, so the oldest has no effect."
+    for one in (np.ones(6), POINTS):
+        yield somewhere.sum(2) @ one, NO_POSITIONS
+        yield somewhere.sum(1) @ one, NO_POSITIONS
+    for dtype in (np.uint8, int):
+        yield keys.astype(dtype) @ query.astype(dtype), (
+            "You multiply the codes themselves. So two z's score more than two a's, and z beside y "
+            "nearly as much. A product that asks “equal?” needs one-hot vectors.")
+
+
+def _one_dot_product(vectors):
+    problem = incomplete(vectors, ("keys", "query"))
+    if problem:
+        return problem
+    cases, products = _points_cases(), []
+    for keys, query in cases:
+        made = {"keys": vectors["keys"](keys.copy()), "query": vectors["query"](query.copy())}
+        for name, vector in made.items():
+            if vector is None:
+                return f"The function {name!r} returns None: is a return missing?"
+        keys, query = map(to_numpy, made.values())
+        if keys.ndim != 2 or query.ndim != 1 or len(keys) != 40:
+            return (f"40 keys should become (40, width) and a query (width,); yours have the "
+                    f"shapes {keys.shape} and {query.shape}. Join the blocks of a key side by "
+                    "side.")
+        if keys.shape[1] != len(query):
+            return (f"A key has {keys.shape[1]} dimensions and the query {len(query)}: a dot "
+                    "product needs equally many.")
+        products.append(keys @ query)
+    return _which_scores(cases, np.array(products))
+
+
+def _which_scores(cases, got):
+    """Return the message for the products ``got`` (case, j), "" if they are the points."""
+    if got.dtype == bool:
+        return "A product of bools is a bool, not a count, but the points are numbers."
+    for known in zip(*(_known_scores(*case) for case in cases), strict=True):
+        if np.allclose(got, [scores for scores, _ in known]):
+            return known[0][1]
+    right = np.array([(keys == query) @ POINTS for keys, query in cases])
+    if np.allclose(got, got.max() / 21 * right) and got.any():
+        return f"Every score is {got.max() / 21:.3g} times the points."
+    case, j = np.argwhere(~np.isclose(got, right))[0]
+    keys, query = cases[case]
+    text, key = (bytes(codes.tolist()).decode() for codes in (query, keys[j]))
+    return (f"For the query “{text}” the key “{key}” has {right[case, j]} points; your product is "
+            f"{got[case, j]:.3g}.")
 
 
 def _over_queries(scores):
     exps = np.exp(scores)
     return exps / exps.sum(axis=0)
-
-
-def _single(scores):
-    return softmax(scores.astype(np.float32))
 
 
 def _exact(scores):
@@ -24,99 +95,104 @@ def _exact(scores):
     return weights
 
 
-def _complains(check, program):
-    """Return (whether the reader's check calls a softmax wrong, the scores that it was given)."""
-    watched = Watched(program)
+def _calls_wrong(check, program):
+    """Return (whether the reader's check calls a softmax wrong, the scores that it passed)."""
+    recorded = Recorded(program)
     try:
-        verdict = bool(check(watched))
-    except AssertionError:  # as good as True
+        verdict = bool(check(recorded))
+    except AssertionError:  # counts as True
         verdict = True
-    return verdict, [np.asarray(call[0], dtype=float) for call in watched.calls]
+    return verdict, [np.asarray(call[0], dtype=float) for call in recorded.calls]
 
 
 def _find_the_bug(check):
-    false_alarm, scores = _complains(check, softmax)
-    caught, _ = _complains(check, _over_queries)
+    false_alarm, scores = _calls_wrong(check, softmax)
+    caught, _ = _calls_wrong(check, _over_queries)
     if not scores:
         return "Your check never calls the softmax that it is given."
-    if caught and _minds_rounding(check, false_alarm):
-        return ("It catches the bug, but calls a right softmax wrong for a rounding error. Compare "
-                "with a tolerance.")
+    if caught and _needs_tolerance(check, false_alarm):
+        return ("It catches the bug, but it also calls a right softmax wrong because of a rounding "
+                "error. Compare with a tolerance.")
     if false_alarm and caught:
         return ("It catches the bug, but it also calls a right softmax wrong: a false alarm. What "
                 "do the rows and columns of right weights sum to?")
     if false_alarm:
-        return _mistaken(check)
+        return _misses_and_false_alarm(check)
     if not caught:
         return _missed(scores)
     size = max(given.size for given in scores)
-    return "" if size <= 2 else (
-        f"It catches the bug and raises no false alarm, with {size} scores. Fewer will do: what "
-        "does the colleague return when there is but one query, or one key?")
+    if size > 2:
+        return (f"It catches the bug and raises no false alarm, with {size} scores. Fewer are "
+                "enough: what does the colleague return for a single query, or a single key?")
+    return ""
 
 
-def _minds_rounding(check, false_alarm):
-    """Return whether a check calls a softmax wrong, or a coarser one, for a rounding error."""
-    return not _complains(check, _exact)[0] if false_alarm else _complains(check, _single)[0]
+def _needs_tolerance(check, false_alarm):
+    """Return whether a check calls a softmax, or one in float32, wrong for a rounding error."""
+    if false_alarm:
+        return not _calls_wrong(check, _exact)[0]
+    return _calls_wrong(check, lambda scores: softmax(scores.astype(np.float32)))[0]
 
 
-def _mistaken(check):
-    """Return what to tell of a check that calls the right softmax wrong and lets the bug pass."""
-    if _complains(check, lambda scores: 0 * scores)[0]:
-        return ("It calls the right softmax wrong and lets the bug pass: you ask for the sum that "
-                "the bug gets right. Each query has one vote to spend: is that a row or a column?")
-    return "It is upside down: True means that the softmax is wrong."
+def _misses_and_false_alarm(check):
+    """Return the message for a check that calls only the right softmax wrong."""
+    if _calls_wrong(check, lambda scores: 0 * scores)[0]:
+        return ("It calls the right softmax wrong and misses the bug: you check the sums that the "
+                "bug gets right. The weights of one query sum to 1: are they a row or a column?")
+    return "Your result is inverted: True must mean that the softmax is wrong."
 
 
 def _missed(scores):
-    """Return why a check may let the bug pass, judged by the scores that it gave."""
+    """Return why a check misses the bug, judged by the scores that it passed."""
     if all(given.ndim < 2 for given in scores):
-        return ("The bug passes. On a single axis, axis 0 *is* the last one: give it queries and "
-                "keys, (i, j).")
+        return ("It misses the bug. If scores have a single axis, axis 0 *is* the last one: pass "
+                "scores with queries and keys, (i, j).")
     if all(np.allclose(_over_queries(given), softmax(given)) for given in scores):
         shapes = " and ".join(sorted({str(given.shape) for given in scores}))
-        return (f"The bug passes, for on your scores, {shapes}, its weights *are* right. On which "
-                "scores do rows and columns differ?")
-    return ("The bug passes. Its weights are wrong on your scores, but you look at what it does "
-            "right: its shape, its numbers between 0 and 1, its columns that sum to 1.")
+        return (f"It misses the bug: on your scores, with shape {shapes}, its weights *are* right. "
+                "For which scores do rows and columns differ?")
+    return ("It misses the bug. The weights are wrong on your scores, but you check what is right "
+            "about them: their shape, that they are between 0 and 1, or that columns sum to 1.")
 
 
 check = Check({
-    "one_dot_product": Exercise(one_dot_product, (
+    "one_dot_product": Exercise(_one_dot_product, (
         "The product of two one-hot vectors is 1 if they are equal and 0 if not. One character "
-        "takes 128 numbers: how many take six?",
-        "Give every place a block of 128 of its own. Where two blocks agree, the product gains 1; "
-        "it should gain n + 1 in place n.",
-        "rows[..., None] == np.arange(128) is (…, 6, 128). Stretch the six blocks of one side by "
+        "takes 128 numbers: how many do six characters take?",
+        "Give every position a block of 128 numbers of its own. Where two blocks agree, the "
+        "product grows by 1; at position n it should grow by n + 1.",
+        "rows[..., None] == np.arange(128) is (…, 6, 128). Multiply the six blocks of one side by "
         "the points, then reshape to (…, 768)."),
-        "A product of one-hot blocks asks “equal?” six times at once. The points may go to either "
-        "side, or their square roots to both."),
+        "A product of one-hot blocks asks “equal?” six times at once. You can multiply either side "
+        "by the points, or both sides by their square roots."),
     "shift_and_stretch": Exercise(predictions(
         {"a": True, "b": True, "c": False, "d": False, "doubled": 16 / 17},
         {"a": "By what are all exponentials multiplied, and what does the division do with that?",
          "b": "Take one row: is what you add shared by all keys of that query?",
-         "c": "A column is one key. Whom does it help if that key alone scores more?",
+         "c": "A column is one key. What happens if only that key gets a larger score?",
          "d": "Which β is this?",
-         "doubled": {1.6: "The *score* is doubled. Weights still sum to 1.",
-                     1.0: "Only β = ∞ gives everything to the best key.",
-                     0.8: "Then doubling would do nothing at all.",
-                     0.64: "Squared, yes. But then 0.64 and 0.04 do not sum to 1.",
-                     8 / 9: "The odds 4 : 1 have become 8 : 1; adding a number to a score does "
-                            "that. What does doubling both scores do to their *difference*?",
-                     None: "The odds are 4 : 1 now, exp of the difference of two scores. Double "
-                           "that difference."}}, 0.02), (
-        "What all keys of one query share leaves through the division. Which of the four changes "
+         "doubled": {1.6: "The *score* is doubled, and the weights still sum to 1.",
+                     1.0: "Only β = ∞ gives the whole weight to the best key.",
+                     0.8: "Then doubling would change nothing at all.",
+                     0.64: "That is 0.8 squared. But then 0.64 and 0.04 do not sum to 1.",
+                     8 / 9: "You doubled the odds from 4 : 1 to 8 : 1, which happens if you add a "
+                            "number to a score. How does doubling both scores change their "
+                            "*difference*?",
+                     None: "The odds are 4 : 1 now, which is exp of the difference of two scores. "
+                           "Double that difference."}}, 0.02), (
+        "Whatever all keys of one query share cancels in the division. Which of the four changes "
         "adds something shared?",
         "Compare two keys of one query: the ratio of their weights is exp of the difference of "
-        "their scores. Which changes leave every such difference alone?",
-        "0.8 : 0.2 is 4 : 1, so the scores are ln 4 apart, and after doubling 2 ln 4."),
-        "A row is one query's votes: what its keys share cancels. Stretching is another β, and "
-        "raises all odds to a power: 4 : 1 becomes 16 : 1."),
+        "their scores. Which changes keep every such difference?",
+        "0.8 : 0.2 is 4 : 1, so the scores differ by ln 4, and after doubling by 2 ln 4."),
+        "A row holds the weights of one query: what its keys share cancels. Doubling the scores "
+        "doubles β, which squares all odds: 4 : 1 becomes 16 : 1."),
     "find_the_bug": Exercise(_find_the_bug, (
-        "Over which axis does the colleague's sum run: over the queries or over the keys?",
-        "Row i holds the votes of query i. What must they sum to, and what do the colleague's?",
-        "Try scores with a single row. Every column then holds one number; divide it by the sum of "
+        "Over which axis does the colleague sum: over the queries or over the keys?",
+        "Row i holds the weights of query i. What must they sum to, and what do the colleague's "
+        "weights sum to?",
+        "Try scores with a single row. Then every column holds one number; divide it by the sum of "
         "its column."),
         "One query and two keys are enough: in a column of one number, x / x is 1, so the row sums "
-        "to 2. A square of equal scores would have shown nothing."),
+        "to 2. A square of equal scores would not have shown the bug."),
 })

@@ -1,5 +1,5 @@
-"""What readers might answer: for each exercise what is right, and wrong in at least three ways.
+"""What readers might answer, one module for each of ``utils.exercises``.
 
-One module for each of ``utils.exercises``. ``RIGHT[name]`` is a list of right answers (several
-where they can look different), ``WRONG[name]`` a list of (answer, words of the diagnosis).
+``RIGHT[name]`` is a list of right answers to an exercise, written in different ways.
+``WRONG[name]`` is a list of (wrong answer, words of the message that it must get).
 """

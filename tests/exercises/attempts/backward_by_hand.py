@@ -21,12 +21,12 @@ def mean(x):
 
 def norm_backward(x, gain, g, eps=1e-5):
     hat, root = parts(x, eps)
-    wish = g * gain
-    g_x = (wish - mean(wish) - hat * mean(wish * hat)) / root
+    grad_hat = g * gain
+    g_x = (grad_hat - mean(grad_hat) - hat * mean(grad_hat * hat)) / root
     return g_x, (g * hat).sum(axis=(0, 1)), g.sum(axis=(0, 1))
 
 
-def way_by_way(x, gain, g, eps=1e-5):
+def term_by_term(x, gain, g, eps=1e-5):
     centred = x - mean(x)
     variance = mean(centred ** 2)
     g_hat, n = g * gain, x.shape[-1]
@@ -69,15 +69,16 @@ def fixed_eps(x, gain, g, eps=1e-5):
 
 def unbiased(x, gain, g, eps=1e-5):
     hat, root = parts(x, eps, ddof=1)
-    wish = g * gain
-    return ((wish - mean(wish) - hat * mean(wish * hat)) / root,
+    grad_hat = g * gain
+    return ((grad_hat - mean(grad_hat) - hat * mean(grad_hat * hat)) / root,
             *norm_backward(x, gain, g, eps)[1:])
 
 
 def rms(x, gain, g, eps=1e-5):
     root = np.sqrt(mean(x ** 2) + eps)
-    wish = g * gain
-    return (wish - x / root * mean(wish * x / root)) / root, *norm_backward(x, gain, g, eps)[1:]
+    grad_hat = g * gain
+    hat = x / root
+    return (grad_hat - hat * mean(grad_hat * hat)) / root, *norm_backward(x, gain, g, eps)[1:]
 
 
 # --- grouped heads
@@ -116,11 +117,11 @@ def grouped(change, copies=np.repeat):
     return program
 
 
-def summed(side, kv, group):
+def neighbours(side, kv, group):
     return side.reshape(len(side), kv, group, *side.shape[2:]).sum(axis=2)
 
 
-def dealt(side, kv, group):
+def every_nth(side, kv, group):
     return side.reshape(len(side), group, kv, *side.shape[2:]).sum(axis=1)
 
 
@@ -135,98 +136,104 @@ def random(shape):
     return np.random.default_rng(7).standard_normal(shape)
 
 
-PASSED = {"line": 3, "right": "v", "cotangent": random}
+PASSED = {"line": 3, "right": "v", "grad_out": random}
 
 RIGHT = {
-    "norm_backward": [norm_backward, way_by_way, by_autograd],
-    "grouped_backward": [grouped_backward, head_by_head, grouped(summed)],
-    "it_passed": [PASSED, PASSED | {"cotangent": lambda shape: torch.randn(shape)},
-                  PASSED | {"right": "V", "cotangent": lambda shape: np.arange(
+    "norm_backward": [norm_backward, term_by_term, by_autograd],
+    "grouped_backward": [grouped_backward, head_by_head, grouped(neighbours)],
+    "it_passed": [PASSED, PASSED | {"grad_out": lambda shape: torch.randn(shape)},
+                  PASSED | {"right": "V", "grad_out": lambda shape: np.arange(
                       np.prod(shape)).reshape(shape) % 7}],
 }
 
 WRONG = {
     "norm_backward": [
-        (of_x(lambda hat, root, g, gain: g * gain / root), "taken for constants"),
+        (of_x(lambda hat, root, g, gain: g * gain / root), "as constants"),
         (of_x(lambda hat, root, g, gain: (g * gain - mean(g * gain)) / root),
-         "through the variance is missing"),
+         "the term for the variance is missing"),
         (of_x(lambda hat, root, g, gain: (g * gain - hat * mean(g * gain * hat)) / root),
-         "through the mean is missing"),
+         "the term for the mean is missing"),
         (of_x(lambda hat, root, g, gain: g * gain - mean(g * gain) - hat * mean(g * gain * hat)),
-         "divided by the root, so the gradient is"),
+         "divided by the root, so its gradient is"),
         (of_x(lambda hat, root, g, gain: (g - mean(g) - hat * mean(g * hat)) / root),
-         "gain is forgotten"),
+         "the gain is missing"),
         (of_x(lambda hat, root, g, gain: gain * (g - mean(g) - hat * mean(g * hat)) / root),
-         "gain comes too late"),
+         "multiply by the gain too late"),
         (of_x(lambda hat, root, g, gain: (g * gain - (g * gain).sum(-1, keepdims=True)
                                           - hat * (g * gain * hat).sum(-1, keepdims=True)) / root),
-         "sums over the features stand where means belong"),
+         "sums over the dimensions instead of means"),
         (of_x(lambda hat, root, g, gain: (g * gain - mean(g * gain) - hat * root * mean(
-            g * gain * hat * root)) / root), "x less its mean where"),
+            g * gain * hat * root)) / root), "x − mean instead of x̂"),
         (of_x(lambda hat, root, g, gain: (g * gain + mean(g * gain) + hat * mean(
             g * gain * hat)) / root), "wrong sign"),
         (of_x(lambda hat, root, g, gain: (g * gain - mean(g * gain)) * 0), "central differences"),
         (of_x(lambda hat, root, g, gain: 2 * norm_backward(hat * root, gain, g)[0]),
-         "the right direction, but 2 times"),
-        (of_x(lambda hat, root, g, gain: np.full_like(g, np.nan)), "not all of its numbers"),
-        (without_eps, "eps is forgotten"),
-        (fixed_eps, "With eps=1e-5 it is right, with eps=0.001 not"),
+         "its direction is right, but it is 2 times"),
+        (of_x(lambda hat, root, g, gain: np.full_like(g, np.nan)),
+         "some of its elements are not finite"),
+        (without_eps, "eps is missing"),
+        (fixed_eps, "right with eps=1e-5, but with eps=0.001 it is wrong"),
         (unbiased, "LayerNorm divides by n"),
         (rms, "that is the gradient of RMSNorm"),
         (of_the_rest(lambda x, gain, g: g * parts(x)[0]), "a sum over both"),
-        (of_the_rest(lambda x, gain, g: (g * parts(x)[0]).mean((0, 1))), "added up, not averaged"),
+        (of_the_rest(lambda x, gain, g: (g * parts(x)[0]).mean((0, 1))),
+         "the sum over tokens, not the mean"),
         (of_the_rest(lambda x, gain, g: (g * x).sum((0, 1))), "multiplies x̂, not x."),
-        (of_the_rest(lambda x, gain, g: (g * (x - mean(x))).sum((0, 1))), "less its mean"),
+        (of_the_rest(lambda x, gain, g: (g * (x - mean(x))).sum((0, 1))),
+         "multiplies x̂, not x − mean"),
         (of_the_rest(lambda x, gain, g: (g * gain * parts(x)[0]).sum((0, 1))),
-         "not in its gradient"),
-        (of_the_rest(g_bias=lambda x, gain, g: (g * gain).sum((0, 1))), "never meets it"),
+         "must not contain the gain itself"),
+        (of_the_rest(g_bias=lambda x, gain, g: (g * gain).sum((0, 1))),
+         "so it does not depend on it"),
         (of_the_rest(g_bias=lambda x, gain, g: g), "a sum over both"),
         (of_the_rest(lambda x, gain, g: g.sum((0, 1)),
                      lambda x, gain, g: (g * parts(x)[0]).sum((0, 1))), "gradient of the bias"),
-        (lambda x, gain, g, eps=1e-5: norm_backward(x, gain, g, eps)[0], "Three arrays"),
-        (lambda x, gain, g, eps=1e-5: print(end=""), "gives nothing back"),
+        (lambda x, gain, g, eps=1e-5: norm_backward(x, gain, g, eps)[0],
+         "must return three arrays"),
+        (lambda x, gain, g, eps=1e-5: print(end=""), "The function returns None"),
         (lambda x, gain, g: norm_backward(x, gain, g), "raises TypeError"),
     ],
     "grouped_backward": [
         (grouped(lambda side, kv, group: side), "still has one gradient"),
-        (grouped(lambda side, kv, group: summed(side, kv, group) / group), "not their average"),
+        (grouped(lambda side, kv, group: neighbours(side, kv, group) / group), "not their mean"),
         (grouped(lambda side, kv, group: side[:, ::group]), "only the first head of each group"),
         (grouped(lambda side, kv, group: side[:, :kv]), "only the first heads of q"),
-        (grouped(dealt), "not those of one group"),
-        (grouped(dealt, np.tile), "as np.tile would"),
-        (grouped(summed, np.tile), "as np.tile would"),
+        (grouped(every_nth), "heads of different groups"),
+        (grouped(every_nth, np.tile), "as with np.tile"),
+        (grouped(neighbours, np.tile), "as with np.tile"),
         (no_scale, "the scale 1/√d is missing"),
         (lambda q, k, v, g: reference.attention_gradient(q, k, v, g), "raises ValueError"),
-        (lambda q, k, v, g: grouped_backward(q, k, v, g)[0], "Three arrays"),
-        (lambda q, k, v, g: (g, k, v), "g_q: it should be"),
+        (lambda q, k, v, g: grouped_backward(q, k, v, g)[0], "must return three arrays"),
+        (lambda q, k, v, g: (g, k, v), "g_q: it must have the shape"),
         (lambda q, k, v, g: (q, k, v), "central differences"),
-        (np.ones((2, 6)), "A function is asked for"),
+        (np.ones((2, 6)), "asks for a function or a class"),
     ],
     "it_passed": [
         (PASSED | {"line": 4}, "Line 4 is the softmax"),
-        (PASSED | {"line": 1}, "having asked it"),
+        (PASSED | {"line": 1}, "its result is (b, h, j, d)"),
         (PASSED | {"line": "3"}, "Write one number"),
         (PASSED | {"right": "q"}, "through the wrong line"),
-        (PASSED | {"cotangent": None}, "Still open: cotangent"),
+        (PASSED | {"grad_out": None}, "Still open: grad_out"),
         (PASSED | {"line": None}, "Still open: line"),
-        (PASSED | {"cotangent": np.ones}, "all ones, that is `context.sum()`"),
-        (PASSED | {"cotangent": lambda shape: 2 * np.ones(shape)}, "g.mean(-1), which is right"),
-        (PASSED | {"cotangent": np.zeros}, "g.mean(-1), which is right"),
-        (PASSED | {"cotangent": lambda shape: random((*shape[:-1], 1)) * np.ones(shape)},
-         "within a row are all equal"),
-        (PASSED | {"cotangent": lambda shape: np.eye(np.prod(shape))[0].reshape(shape)},
+        (PASSED | {"grad_out": np.ones}, "all ones, which means `context.sum()`"),
+        (PASSED | {"grad_out": lambda shape: 2 * np.ones(shape)}, "g.mean(-1), which is right"),
+        (PASSED | {"grad_out": np.zeros}, "g.mean(-1), which is right"),
+        (PASSED | {"grad_out": lambda shape: random((*shape[:-1], 1)) * np.ones(shape)},
+         "within a row are equal"),
+        (PASSED | {"grad_out": lambda shape: np.eye(np.prod(shape))[0].reshape(shape)},
          "in the last head of the last example"),
-        (PASSED | {"cotangent": lambda shape: random(shape[-1:]) * np.ones(shape)},
-         "all words have the same"),
-        (PASSED | {"cotangent": lambda shape: random(shape[-2:]) * np.ones(shape)},
+        (PASSED | {"grad_out": lambda shape: random(shape[-1:]) * np.ones(shape)},
+         "all tokens have the same"),
+        (PASSED | {"grad_out": lambda shape: random(shape[-2:]) * np.ones(shape)},
          "all heads have the same"),
-        (PASSED | {"cotangent": lambda shape: random(shape[1:]) * np.ones(shape)},
+        (PASSED | {"grad_out": lambda shape: random(shape[1:]) * np.ones(shape)},
          "all examples have the same"),
-        (PASSED | {"cotangent": lambda shape: 1e-9 * random(shape)}, "taken for rounding"),
-        (PASSED | {"cotangent": lambda shape: random(shape) * np.inf}, "not finite"),
-        (PASSED | {"cotangent": lambda shape: random(shape[:-1])}, "it returns (2, 3, 5)"),
-        (PASSED | {"cotangent": lambda shape: print(end="")}, "gives nothing back"),
-        (PASSED | {"cotangent": random((2, 3, 5, 8))}, "a function of the shape"),
+        (PASSED | {"grad_out": lambda shape: 1e-9 * random(shape)},
+         "takes the difference of two gradients for rounding"),
+        (PASSED | {"grad_out": lambda shape: random(shape) * np.inf}, "not finite"),
+        (PASSED | {"grad_out": lambda shape: random(shape[:-1])}, "it returns (2, 3, 5)"),
+        (PASSED | {"grad_out": lambda shape: print(end="")}, "the function returns None"),
+        (PASSED | {"grad_out": random((2, 3, 5, 8))}, "a function of the shape"),
         (random, "a dict with the keys"),
     ],
 }

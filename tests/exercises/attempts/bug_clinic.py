@@ -7,7 +7,7 @@ import torch
 
 from utils.checks import difference
 
-CURED = {"never change": {"W_v", "b_v"}, "used instead": "W_k"}
+FOUND = {"never change": {"W_v", "b_v"}, "used instead": "W_k"}
 
 
 def trims(program, x, keep):
@@ -53,24 +53,24 @@ def by_numpy(attend, d):
 RIGHT = {
     "trimmed": [trims, trims_with_allclose],
     "scale_of": [measured, by_numpy, lambda attend, d: measured(attend, d, 0.1)],
-    "patient": [CURED, CURED | {"never change": {"b_v", "W_v"}}]}
+    "faulty_layer": [FOUND, FOUND | {"never change": {"b_v", "W_v"}}]}
 
 WRONG = {
     "trimmed": [
         (changes, "torn twice"),
         (whole_mask, "raises ValueError"),
-        (no_mask, "calls the right layer sick"),
-        (only_causal, "a mask upside down"),
-        (lambda program, x, keep: not trims(program, x, keep), "calls the right layer sick"),
-        (lambda program, x, keep: program(x, keep), "True or False is asked for")],
+        (no_mask, "calls the right layer wrong"),
+        (only_causal, "misses an inverted mask"),
+        (lambda program, x, keep: not trims(program, x, keep), "calls the right layer wrong"),
+        (lambda program, x, keep: program(x, keep), "must return True or False")],
     "scale_of": [
-        (lambda attend, d: d ** -0.5, "It says what the scale should be"),
-        (lambda attend, d: measured(attend, d, 100.0), "ask with smaller scores"),
+        (lambda attend, d: d ** -0.5, "That is what the scale should be"),
+        (lambda attend, d: measured(attend, d, 100.0), "use smaller scores"),
         (lambda attend, d: measured(attend, d, sign=-1), "Only the sign is wrong"),
         (lambda attend, d: 2 * measured(attend, d), "the difference of their scores")],
-    "patient": [
-        (CURED | {"never change": {"W_k"}}, "ask autograd"),
-        (CURED | {"used instead": "W_q"}, "answers otherwise"),
-        (CURED | {"used instead": "W_o"}, "to give the same answers"),
-        (CURED | {"used instead": None}, "Still open: used instead"),
+    "faulty_layer": [
+        (FOUND | {"never change": {"W_k"}}, "use autograd"),
+        (FOUND | {"used instead": "W_q"}, "has another output"),
+        (FOUND | {"used instead": "W_o"}, "to give the same output"),
+        (FOUND | {"used instead": None}, "Still open: used instead"),
         ("W_v", "a dict with the keys")]}

@@ -17,7 +17,7 @@ def head_by_head(q, k, v, keep):
                         for h in range(q.shape[1])], dim=1)
 
 
-def into_its_place(q, k, v, keep):
+def into_one_tensor(q, k, v, keep):
     context = q.new_empty(*q.shape[:3], v.shape[3])
     for h in range(q.shape[1]):
         mask = None if keep is None else keep.expand(-1, q.shape[1], -1, -1)[:, h]
@@ -62,11 +62,11 @@ def returns_the_weights(q, k, v, keep):
 def scores_first(q, k, v, keep):
     scores = [q[:, h] @ k[:, h].mT / math.sqrt(q.shape[-1]) for h in range(q.shape[1])]
     contexts = []
-    for h, table in enumerate(scores):
+    for h, matrix in enumerate(scores):
         mask = mask_of(keep, h)
         if mask is not None:
-            table = table.masked_fill(~mask, -math.inf)
-        contexts.append(table.softmax(dim=-1).nan_to_num() @ v[:, h])
+            matrix = matrix.masked_fill(~mask, -math.inf)
+        contexts.append(matrix.softmax(dim=-1).nan_to_num() @ v[:, h])
     return torch.stack(contexts, dim=1)
 
 
@@ -105,50 +105,50 @@ def in_numpy(q, k, v, keep):
 CROSS = {"causal": 2048, "block": 3072, "grouped": 640, "one more word": 1024}
 ROOF = {"knee": 20, "share": 10.67 / 20, "d_head": 120, "faster": 1.875, "float16": "arithmetic"}
 RIGHT = {
-    "one_table": [head_by_head, into_its_place, by_hand, one_example_and_head, fused_attention],
+    "one_table": [head_by_head, into_one_tensor, by_hand, one_example_and_head, fused_attention],
     "crossings": [CROSS, {name: float(n) for name, n in CROSS.items()}],
     "under_the_roof": [ROOF, ROOF | {"share": 0.533, "d_head": 120.0, "float16": "Arithmetic"}],
 }
 WRONG = {
     "one_table": [
-        (all_at_once, "those of all heads are there at the same time"),
-        (keeps_the_weights, "each adds a table to the peak"),
-        (returns_the_weights, "The context alone is asked for"),
-        (scores_first, "each adds a table to the peak"),
-        (loops_over_examples, "those of all heads are there at the same time"),
+        (all_at_once, "those of all heads are in memory at the same time"),
+        (keeps_the_weights, "each adds an attention matrix to the peak"),
+        (returns_the_weights, "It must return one tensor, the context"),
+        (scores_first, "each adds an attention matrix to the peak"),
+        (loops_over_examples, "those of all heads are in memory at the same time"),
         (forgets_the_mask, "The doctor says"),
         (mask_of_head_0, "The doctor says"),
         (scaled_by_the_model, "The doctor says"),
         (heads_last, "(2, 4, 120, 3); yours is (2, 120, 12)"),
-        (in_a_list, "The context alone is asked for"),
-        (in_numpy, "got a ndarray"),
+        (in_a_list, "It must return one tensor, the context"),
+        (in_numpy, "the context, not ndarray"),
         (lambda q, k, v, keep: F.scaled_dot_product_attention(q, k, v), "The doctor says"),
     ],
     "crossings": [
-        (CROSS | {"causal": 512}, "do they catch up earlier or later?"),
-        (CROSS | {"causal": 1024}, "That is with all pairs"),
+        (CROSS | {"causal": 512}, "do they reach the rest earlier or later?"),
+        (CROSS | {"causal": 1024}, "That is for all pairs"),
         (CROSS | {"block": 1024}, "That is attention alone"),
-        (CROSS | {"block": 2048}, "a multiplication comes with an addition"),
-        (CROSS | {"block": 6}, "6 d_model of how many?"),
-        (CROSS | {"block": 1536}, "they become dearer, so later"),
-        (CROSS | {"grouped": 1024}, "the two matrices have shrunk"),
-        (CROSS | {"grouped": 256}, "Only W_k and W_v have shrunk"),
-        (CROSS | {"grouped": 1280}, "do the tables catch up earlier or later?"),
+        (CROSS | {"block": 2048}, "each multiplication has an addition"),
+        (CROSS | {"block": 6}, "in units of d_model"),
+        (CROSS | {"block": 1536}, "so the n² part reaches the rest later"),
+        (CROSS | {"grouped": 1024}, "two matrices are smaller now"),
+        (CROSS | {"grouped": 256}, "Only W_k and W_v are smaller"),
+        (CROSS | {"grouped": 1280}, "do the attention matrices reach them earlier"),
         (CROSS | {"one more word": 32}, "One query needs no n² at all"),
-        (CROSS | {"one more word": 2048}, "each has 2 n d_model operations"),
-        (CROSS | {"one more word": 7}, "With one query"),
+        (CROSS | {"one more word": 2048}, "both need 2 n d_model operations"),
+        (CROSS | {"one more word": 7}, "How many operations does one query need"),
     ],
     "under_the_roof": [
-        (ROOF | {"knee": 0.05}, "Upside down"),
+        (ROOF | {"knee": 0.05}, "This is inverted"),
         (ROOF | {"share": 10.67}, "That is the intensity"),
-        (ROOF | {"share": 53.3}, "As a share of 1"),
+        (ROOF | {"share": 53.3}, "That is in percent"),
         (ROOF | {"share": 1.067}, "That is in TFLOP/s"),
-        (ROOF | {"share": 0.13}, "Four bytes a number are counted"),
+        (ROOF | {"share": 0.13}, "already accounts for four bytes"),
         (ROOF | {"d_head": 20}, "That is the knee"),
-        (ROOF | {"d_head": 64}, "At 64 they are left of the knee"),
-        (ROOF | {"faster": 20}, "Nothing can be faster than 2 TFLOP/s"),
-        (ROOF | {"faster": 0.533}, "how fast it is now"),
-        (ROOF | {"float16": "memory"}, "twice the intensity"),
-        (ROOF | {"float16": True}, "Write a word"),
+        (ROOF | {"d_head": 64}, "At 64 memory is still the limit"),
+        (ROOF | {"faster": 20}, "No program can exceed 2 TFLOP/s"),
+        (ROOF | {"faster": 0.533}, "the present speed"),
+        (ROOF | {"float16": "memory"}, "the intensity doubles"),
+        (ROOF | {"float16": True}, "Write a string"),
     ],
 }

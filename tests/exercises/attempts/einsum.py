@@ -18,7 +18,7 @@ def fifth(scores, attn, v):
     return attn.transpose(-2, -1) @ v
 
 
-def untouched(scores, attn, v):
+def not_written(scores, attn, v):
     ...
 
 
@@ -41,7 +41,7 @@ def merged_first(context, weight, bias):
     return rearrange(context, "h b l v -> b l (h v)") @ weight.T + bias
 
 
-def new_letter(context, weight, bias):
+def two_indices(context, weight, bias):
     W_o = rearrange(weight, "e (head v) -> head v e", head=context.shape[0])
     return torch.einsum("hblv,hse->ble", context, W_o) + bias
 
@@ -56,8 +56,8 @@ def torn(context, weight, bias):
     return context.reshape(b, n, h * v) @ weight.T + bias
 
 
-def dealing(q="(k head)", v="(v head)", merge="(v head)"):
-    """Return a layer that deals cards where these patterns say so."""
+def interleaving(q="(k head)", v="(v head)", merge="(v head)"):
+    """Return a layer with these patterns; the default ones interleave the heads."""
     class Dealt(MultiHeadAttentionNew):
         def forward(self, x, memory, values, mask=None):
             n, keep = self.n_head, checks.drop(mask, x, memory, values)
@@ -71,7 +71,7 @@ def dealing(q="(k head)", v="(v head)", merge="(v head)"):
     return Dealt
 
 
-class Unmasked(dealing()):
+class Unmasked(interleaving()):
     def forward(self, q, k, v, mask=None):
         return super().forward(q, k, v)
 
@@ -100,7 +100,7 @@ def heads_too(state, n_head):
     return reorder(swapped, n_head)
 
 
-CARDS = {"layer": dealing(), "reorder": reorder, "training": False, "loading": True}
+CARDS = {"layer": interleaving(), "reorder": reorder, "training": False, "loading": True}
 MERGE = {"project": project, "summed": "hv"}
 
 RIGHT = {
@@ -113,53 +113,55 @@ RIGHT = {
 WRONG = {
     "six_equations": [
         ({2: TWO[3], 5: TWO[5]}, "2 is right. l and t have changed places"),
-        ({3: TWO[3], 6: TWO[5]}, "6 is right. Every letter has a new name"),
-        ({3: TWO[3]}, "one of the others is wrong as well"),
-        ({5: TWO[5]}, "one of the others is wrong as well"),
-        (TWO | {5: (lambda s, a, v: a @ v, "raises")}, "what it *should* compute"),
-        (TWO | {5: (lambda s, a, v: v, "raises")}, "other numbers than the equation"),
+        ({3: TWO[3], 6: TWO[5]}, "6 is right. Every index has a new name"),
+        ({3: TWO[3]}, "another equation is wrong as well"),
+        ({5: TWO[5]}, "another equation is wrong as well"),
+        (TWO | {5: (lambda s, a, v: a @ v, "raises")}, "what the equation *should* compute"),
+        (TWO | {5: (lambda s, a, v: v, "raises")}, "return different numbers"),
         (TWO | {3: (lambda s, a, v: s.sum(-1), "new shape")}, "the equation (3, 2, 7, 7)"),
-        (TWO | {3: (third, "raises")}, "not 'raises'. Which of its two last axes"),
+        (TWO | {3: (third, "raises")}, "'raises' is not what happens. Which of its"),
         (TWO | {5: (fifth, "new shape")}, "which of them does the string call l"),
-        (TWO | {5: (untouched, None)}, "Still open: the function. Still open: what happens"),
-        (TWO | {3: ("transposed", "new shape")}, "says it in words"),
-        (TWO | {5: fifth}, "Two things about it"),
+        (TWO | {5: (not_written, None)}, "Still open: the function. Still open: what happens"),
+        (TWO | {3: ("transposed", "new shape")}, "must be a function (scores, attn, v)"),
+        (TWO | {5: fifth}, "Give two things"),
         (TWO | {3: (lambda s, a, v: s.transpose(), "new shape")}, "It raises TypeError"),
         ({"3": TWO[3]}, "numbers of the two wrong")],
     "merge": [
-        (MERGE | {"project": unmerged("(v head)", "ble")}, "dealt out like cards"),
-        (MERGE | {"project": unmerged("(head v)", "hble")}, "nobody has added them up"),
+        (MERGE | {"project": unmerged("(v head)", "ble")}, "split in the wrong order"),
+        (MERGE | {"project": unmerged("(head v)", "hble")}, "they must be added up"),
         (MERGE | {"project": unmerged("(head v)", "lbe")}, "(5, 2, 11), not (b, l, e)"),
-        (MERGE | {"project": unmerged("(head v)", "ble", 0)}, "The bias is not in it"),
+        (MERGE | {"project": unmerged("(head v)", "ble", 0)}, "The bias is missing"),
         (MERGE | {"project": unmerged("(head v)", "ble", 3)}, "once for each head"),
-        (MERGE | {"project": new_letter}, "one letter in both"),
-        (MERGE | {"project": torn}, "tore the words"),
+        (MERGE | {"project": two_indices}, "the same index in both"),
+        (MERGE | {"project": torn}, "the transpose is missing"),
         (MERGE | {"project": three_heads}, "raises EinopsError, at"),
-        (MERGE | {"project": lambda *given: 2 * project(*given)}, "Which two letters"),
+        (MERGE | {"project": lambda *given: 2 * project(*given)}, "Which two indices"),
         (MERGE | {"summed": "v"}, "an axis for the heads"),
         (MERGE | {"summed": "h"}, "before the arrow, and not after"),
         (MERGE | {"summed": "hvt"}, "t was summed before"),
-        (MERGE | {"summed": "e"}, "e is still there"),
+        (MERGE | {"summed": "e"}, "e is still in (b, l, e)"),
         (MERGE | {"project": lambda c, w, b: rearrange(w, "e (head v) -> head v", head=3)},
          "raises EinopsError")],
     "cards": [
-        (CARDS | {"layer": MultiHeadAttentionNew}, "nothing is dealt out"),
-        (CARDS | {"layer": dealing(merge="(head v)")}, "Not dealt out yet: merge"),
-        (CARDS | {"layer": dealing(q="(head k)")}, "Not dealt out yet: w_qs, w_ks"),
-        (CARDS | {"layer": Unmasked}, "something else"),
+        (CARDS | {"layer": MultiHeadAttentionNew}, "no pattern is changed"),
+        (CARDS | {"layer": interleaving(merge="(head v)")},
+         "These patterns are not changed yet: merge"),
+        (CARDS | {"layer": interleaving(q="(head k)")},
+         "These patterns are not changed yet: w_qs, w_ks"),
+        (CARDS | {"layer": Unmasked}, "in more than the order of dimensions"),
         (CARDS | {"layer": Open}, "Still open: layer"),
         (CARDS | {"layer": reorder}, "a class"),
         (CARDS | {"reorder": lambda state, n_head: state}, "where it was"),
         (CARDS | {"reorder": lambda state, n: reorder(state, n, "(d head)", "(head d)")},
-         "the other way round"),
+         "this is the inverse reordering"),
         (CARDS | {"reorder": lambda state, n: reorder(state, n, left=["w_qs.bias"])},
-         "Where they were: w_qs.bias"),
+         "w_qs.bias: unchanged"),
         (CARDS | {"reorder": lambda state, n: reorder(state, n, left=["fc.weight"])},
-         "Where they were: fc.weight"),
+         "fc.weight: unchanged"),
         (CARDS | {"reorder": lambda state, n: {name: tensor.flip(0)
                                                for name, tensor in state.items()}},
-         "not where the dealt layer looks"),
+         "not where Dealt looks"),
         (CARDS | {"reorder": lambda state, n: {"w_qs": state["w_qs.weight"]}}, "the names w_qs"),
-        (CARDS | {"training": True}, "Of what would the loss complain"),
-        (CARDS | {"loading": False}, "both layers with the same weights"),
+        (CARDS | {"training": True}, "how could the loss differ"),
+        (CARDS | {"loading": False}, "both layers with the same parameters"),
         (CARDS | {"reorder": lambda state: state}, "raises TypeError")]}

@@ -9,8 +9,8 @@ import torch
 from utils.attention.heads import merge_heads, split_heads
 from utils.attention.torch import attention
 
-SILENT = {"a": "x", "b": "norm(x)", "c": "norm(x)", "d": "x", "before": 1 / 25, "after": 2 ** -24}
-BATCHES = {"nobody": ([7, 4], [7, 4]), "padding": ([4, 7], [6, 7]), "words": ([6, 7], [4, 7]),
+SILENCE = {"a": "x", "b": "norm(x)", "c": "norm(x)", "d": "x", "before": 1 / 25, "after": 2 ** -24}
+BATCHES = {"neither": ([7, 4], [7, 4]), "padding": ([4, 7], [6, 7]), "words": ([6, 7], [4, 7]),
            "both": ([4, 6], [6, 4])}
 
 
@@ -60,7 +60,7 @@ def forgets_keep(x, was_read, W, n_heads, keep):
     return look(x, was_read, W, n_heads, None)
 
 
-def upside_down(x, was_read, W, n_heads, keep):
+def inverted(x, was_read, W, n_heads, keep):
     return look(x, was_read, W, n_heads, ~keep)
 
 
@@ -89,53 +89,53 @@ def returns_both(x, was_read, W, n_heads, keep):
 
 
 RIGHT = {
-    "silence": [SILENT, SILENT | {"before": Fraction(1, 25), "a": " X "},
-                SILENT | {"before": np.float64(0.04), "after": 6e-8}],
+    "silence": [SILENCE, SILENCE | {"before": Fraction(1, 25), "a": " X "},
+                SILENCE | {"before": np.float64(0.04), "after": 6e-8}],
     "whose_padding": [BATCHES,
-                      {"nobody": [[3], [3]], "padding": [[3], [5]], "words": [[5], [3]],
+                      {"neither": [[3], [3]], "padding": [[3], [5]], "words": [[5], [3]],
                        "both": (np.array([3, 5, 7]), np.array([4, 2, 7]))},
                       BATCHES | {"padding": [(1, 2, 7), (7, 2, 7)]}],
     "read_once": [answer(), answer(packed, by_hand)]}
 
 WRONG = {
     "silence": [
-        (SILENT | {"a": "norm(x)"}, "goes into f only"),
-        (SILENT | {"b": "x"}, "around the whole sum"),
-        (SILENT | {"c": "x"}, "What is x replaced by"),
-        (SILENT | {"d": "norm(x)"}, "the norm of zeros is zeros"),
-        (SILENT | {"before": 1 / 24}, "And the word itself"),
-        (SILENT | {"before": 1 / 13, "after": 2 ** -12}, "of how many sublayers"),
-        (SILENT | {"before": 2 ** -24, "after": 1 / 25}, "That is the other one"),
-        (SILENT | {"before": 0.5}, "The variances of independent parts add up"),
-        (SILENT | {"after": 2 ** -23}, "One sum too few"),
-        (SILENT | {"after": 0.5}, "After two?"),
-        (SILENT | {"after": None}, "Still open: after"),
-        (SILENT | {"before": "1/25"}, "Write one number"),
+        (SILENCE | {"a": "norm(x)"}, "goes only into f"),
+        (SILENCE | {"b": "x"}, "applies to the whole sum"),
+        (SILENCE | {"c": "x"}, "What replaces x"),
+        (SILENCE | {"d": "norm(x)"}, "the norm of zeros is zeros"),
+        (SILENCE | {"before": 1 / 24}, "the token itself counts, too"),
+        (SILENCE | {"before": 1 / 13, "after": 2 ** -12}, "How many sublayers have twelve layers"),
+        (SILENCE | {"before": 2 ** -24, "after": 1 / 25}, "the answer for the norm after"),
+        (SILENCE | {"before": 0.5}, "The variances of independent parts add up"),
+        (SILENCE | {"after": 2 ** -23}, "one sum too few"),
+        (SILENCE | {"after": 0.5}, "And after two?"),
+        (SILENCE | {"after": None}, "Still open: after"),
+        (SILENCE | {"before": "1/25"}, "Write one number"),
         (["x"], "a dict with the keys")],
     "whose_padding": [
-        (BATCHES | {"nobody": ([7, 7], [7, 7])}, "no source is padded at all"),
-        (BATCHES | {"nobody": ([4, 7], [7, 4])}, "noticed by both probes"),
-        (BATCHES | {"padding": ([6, 7], [4, 7])}, "noticed by the words probe alone"),
-        (BATCHES | {"words": ([4, 7], [6, 7])}, "noticed by the padding probe alone"),
-        (BATCHES | {"both": ([4, 7], [4, 7])}, "noticed by nobody"),
+        (BATCHES | {"neither": ([7, 7], [7, 7])}, "no source is padded"),
+        (BATCHES | {"neither": ([4, 7], [7, 4])}, "caught by both probes"),
+        (BATCHES | {"padding": ([6, 7], [4, 7])}, "caught by the words probe alone"),
+        (BATCHES | {"words": ([4, 7], [6, 7])}, "caught by the padding probe alone"),
+        (BATCHES | {"both": ([4, 7], [4, 7])}, "caught by neither probe"),
         (BATCHES | {"both": None}, "Still open: both"),
         (BATCHES | {"both": ([4, 7], [4])}, "each source has one target"),
-        (BATCHES | {"both": ([4, 9], [9, 4])}, "lengths 1 to 7"),
+        (BATCHES | {"both": ([4, 9], [9, 4])}, "the lengths must be from 1 to 7"),
         (BATCHES | {"both": [4, 7]}, "write two lists of lengths"),
         (BATCHES | {"both": ([4.5], [4])}, "write two lists of lengths"),
-        ({"nobody": ([4], [4])}, "a dict with the keys")],
+        ({"neither": ([4], [4])}, "a dict with the keys")],
     "read_once": [
         (answer(look=None), "Still open: look"),
         (answer(read=lambda memory, W, n_heads: ...), "Still open: read"),
         (answer(swapped), "The doctor says"),
         (answer(without_bias), "bias"),
         (answer(look=forgets_keep), "The mask makes no difference"),
-        (answer(look=upside_down), "attends where keep is False"),
+        (answer(look=inverted), "attends where keep is False"),
         (answer(look=unscaled), "scale"),
         (answer(look=torn_merge), "without transposing"),
         (answer(look=no_output_projection), "W_o"),
         (answer(lambda memory, W, n_heads: memory, reads_again),
-         "W_k is not among the weights here"),
+         "W_k is not among the parameters here"),
         (answer(look=returns_both), "look returns tuple"),
         (answer(look=lambda x: x), "raises TypeError"),
         (look, "a dict with the keys 'read', 'look'")]}

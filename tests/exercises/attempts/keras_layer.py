@@ -5,7 +5,7 @@ import numpy as np
 from utils import reference
 
 PAPER = {"parameters": 36_002, "weights": 210, "depends": {"num_heads"}}
-HEARS = {"one": False, "two": True}
+ATTENDS = {"one": False, "two": True}
 
 
 def in_all(words, real, blocks, add, **always):
@@ -38,7 +38,7 @@ def bare(words, real, blocks, add):
     return in_all(words.numpy(), real, blocks, add)
 
 
-def upside_down(words, real, blocks, add):
+def inverted(words, real, blocks, add):
     return in_all(words.numpy(), real, blocks, add, value_mask=~real)
 
 
@@ -84,7 +84,7 @@ def all_single(x, memory, W, n_heads):
 
 RIGHT = {
     "paper": [PAPER, PAPER | {"depends": "num_heads"}, PAPER | {"depends": ["num_heads"]}],
-    "two_blocks": [HEARS | {"encoder": value_mask}, HEARS | {"encoder": attention_mask},
+    "two_blocks": [ATTENDS | {"encoder": value_mask}, ATTENDS | {"encoder": attention_mask},
                    {"one": np.False_, "two": np.True_, "encoder": put_back}],
     "rounded": [scaled(lambda d: np.float32(1 / np.sqrt(d))), longer("W_q", "b_q"),
                 longer("W_k", "b_k")]}
@@ -93,41 +93,41 @@ WRONG = {
     "paper": [
         (PAPER | {"parameters": 35_616}, "Those are the matrices"),
         (PAPER | {"parameters": 6_042}, "those of one head"),
-        (PAPER | {"parameters": 29_714}, "24 features a head"),
-        (PAPER | {"parameters": 39_842}, "what is 80 wide"),
+        (PAPER | {"parameters": 29_714}, "values have 24 dimensions"),
+        (PAPER | {"parameters": 39_842}, "the input with 80 dimensions"),
         (PAPER | {"parameters": 42_672}, "output_shape=50"),
         (PAPER | {"weights": [6, 5, 7]}, "Write one number"),
         (PAPER | {"weights": 35}, "Each head has weights of its own"),
-        (PAPER | {"weights": 36_002}, "those that softmax makes"),
+        (PAPER | {"weights": 36_002}, "Count the attention weights"),
         (PAPER | {"depends": {"num_heads", "key_dim"}}, "appear in the count of weights"),
         (PAPER | {"depends": None}, "Still open: depends"),
         (36_002, "a dict with the keys")],
     "two_blocks": [
         ({"one": True, "two": False, "encoder": bare}, "first block finds the mask on `words`"),
         ({"one": True, "two": True, "encoder": value_mask}, "finds the mask on `words`"),
-        ({"one": False, "two": False, "encoder": value_mask}, "Add hands a mask on only if both"),
-        (HEARS | {"encoder": None}, "Still open: encoder"),
-        (HEARS | {"encoder": lambda words, real, blocks, add: in_all(words, real, blocks, add)},
-         "the first block leaves padding out, the second hears it"),
-        (HEARS | {"encoder": query_mask}, "A query_mask that you pass is ignored"),
-        (HEARS | {"encoder": bare}, "no block leaves the padding out"),
-        (HEARS | {"encoder": upside_down}, "your mask is upside down"),
-        (HEARS | {"encoder": without_add}, "`add` is missing"),
-        (HEARS | {"encoder": one_block}, "There are two"),
-        (HEARS | {"encoder": first_words}, "adds to what came out of the first"),
-        (HEARS | {"encoder": lambda words, real, blocks, add: print(end="")}, "it should return"),
-        (HEARS | {"encoder": lambda words, real, blocks, add: in_all(
+        ({"one": False, "two": False, "encoder": value_mask}, "Add passes on a mask only if both"),
+        (ATTENDS | {"encoder": None}, "Still open: encoder"),
+        (ATTENDS | {"encoder": lambda words, real, blocks, add: in_all(words, real, blocks, add)},
+         "the first block masks the padding, but the second attends to it"),
+        (ATTENDS | {"encoder": query_mask}, "A query_mask that you pass is ignored"),
+        (ATTENDS | {"encoder": bare}, "neither block masks the padding"),
+        (ATTENDS | {"encoder": inverted}, "your mask is inverted"),
+        (ATTENDS | {"encoder": without_add}, "`add` is missing"),
+        (ATTENDS | {"encoder": one_block}, "but there are two"),
+        (ATTENDS | {"encoder": first_words}, "must add to the output of the first"),
+        (ATTENDS | {"encoder": lambda words, real, blocks, add: print(end="")}, "it must return"),
+        (ATTENDS | {"encoder": lambda words, real, blocks, add: in_all(
             words, real, blocks, add, mask=real)}, "raises"),
-        (HEARS, "with the keys")],
+        (ATTENDS, "with the keys")],
     "rounded": [
-        (scaled(lambda d: 1 / np.sqrt(d)), "nothing that matters is rounded"),
+        (scaled(lambda d: 1 / np.sqrt(d)), "you rounded nothing that matters"),
         (scaled(lambda d: 1 / float(np.float32(np.sqrt(d)))), "you round √d and divide"),
-        (scaled(lambda d: float(np.float16(1 / np.sqrt(d)))), "rounded to float16"),
+        (scaled(lambda d: float(np.float16(1 / np.sqrt(d)))), "you round to float16"),
         (scaled(lambda d: np.sqrt(float(np.float32(1 / d)))), "you round 1/d"),
-        (scaled(lambda d: 1 / d / float(np.float32(1 / np.sqrt(d)))), "upside down"),
+        (scaled(lambda d: 1 / d / float(np.float32(1 / np.sqrt(d)))), "the factor is inverted"),
         (longer("W_q"), "W_q *and* b_q"),
-        (all_single, "So what is rounded is exact there"),
+        (all_single, "a number that is not exact there"),
         (scaled(lambda d: float(np.float32(1) / np.sqrt(np.float32(d)))), "twice"),
-        (lambda *given: reference.multi_head_attention(*given), "out alone is asked for"),
-        (lambda x, memory, W, n_heads: x, "It should return out"),
+        (lambda *given: reference.multi_head_attention(*given), "must return out alone"),
+        (lambda x, memory, W, n_heads: x, "It must return out"),
         (lambda x, memory, W, n_heads: reference.attention(x, memory), "raises TypeError")]}

@@ -30,7 +30,7 @@ def by_positions(q, k, v, cache):
     return fused_attention(q, k, v, visible(positions, where)), cache
 
 
-def word_by_word(q, k, v, cache):
+def token_by_token(q, k, v, cache):
     contexts = []
     for i in range(q.shape[2]):
         cache = joined(cache, k[:, :, i:i + 1], v[:, :, i:i + 1])
@@ -106,7 +106,7 @@ def shifted_by_two(real, last):
 
 RIGHT = {
     "fails_one_chunking": [FAILS, FAILS | {"chunks": (11, 1), "step": by_positions},
-                           FAILS | {"chunks": [5, 7], "step": word_by_word,
+                           FAILS | {"chunks": [5, 7], "step": token_by_token,
                                     "second": "Too much"},
                            FAILS | {"step": flipped, "chunks": [1, 11]}],
     "goes_on": [cumulated, counted_in_a_loop, where_real],
@@ -114,11 +114,11 @@ RIGHT = {
 }
 WRONG = {
     "fails_one_chunking": [
-        (FAILS | {"chunks": [6, 6]}, "one of those that have been tested"),
-        (FAILS | {"chunks": [4, 4, 4]}, "two are enough; yours are 3"),
+        (FAILS | {"chunks": [6, 6]}, "6 + 6 has been tested already"),
+        (FAILS | {"chunks": [4, 4, 4]}, "two chunks are enough; you have 3"),
         (FAILS | {"chunks": [4, 7]}, "add up to 12"),
         (FAILS | {"chunks": 4}, "add up to 12"),
-        (FAILS | {"chunks": [12, 0]}, "from 1 up"),
+        (FAILS | {"chunks": [12, 0]}, "at least 1 that add up"),
         (FAILS | {"second": "too little"}, "Where does the second chunk begin"),
         (FAILS | {"second": True}, "in quotation marks"),
         (FAILS | {"step": masked(lambda n_q, n_k, chunks: chunks * n_q)},
@@ -127,7 +127,7 @@ WRONG = {
         (FAILS | {"step": masked(lambda n_q, n_k, chunks: n_k)}, "unmasked prompt"),
         (FAILS | {"step": masked(lambda n_q, n_k, chunks: n_k - n_q + 1)}, "off by one"),
         (FAILS | {"step": sdpa(lambda n_q, first: n_q > 1)},
-         "one pass and single words are right, but not several words that come later"),
+         "one pass and single tokens are right, but not several later tokens"),
         (FAILS | {"step": sdpa(lambda n_q, first: first)}, "unmasked prompt"),
         (FAILS | {"step": forgets}, "cache not appended"),
         (FAILS | {"step": no_pair}, "(context, cache) expected"),
@@ -137,31 +137,33 @@ WRONG = {
         ([4, 8], "a dict with the keys"),
     ],
     "goes_on": [
-        (lambda real, last: last + real.cumsum(1), "padding has no position"),
-        (lambda real, last: (last + real.cumsum(1)).masked_fill(~real, 0), "stands the first word"),
+        (lambda real, last: last + real.cumsum(1), "so that no query attends to it"),
+        (lambda real, last: (last + real.cumsum(1)).masked_fill(~real, 0),
+         "belongs to the first token"),
         (of(lambda last, count, columns, real: count - 1), "begins at 0 again"),
         (lambda real, last: real.cumsum(1) - 1, "begins at 0 again"),
         (of(lambda last, count, columns, real: last + 1 + columns), "columns are counted"),
         (lambda real, last: last + 1 + torch.arange(5), "columns are counted"),
         (of(lambda last, count, columns, real: columns.expand(real.shape)), "columns are counted"),
-        (of(lambda last, count, columns, real: last + count - 1), "One too early"),
-        (of(lambda last, count, columns, real: last + count + 1), "One too late"),
+        (of(lambda last, count, columns, real: last + count - 1), "All positions are 1 too small"),
+        (of(lambda last, count, columns, real: last + count + 1), "All positions are 1 too large"),
         (of(lambda last, count, columns, real: last.max() + count), "where the longest ends"),
-        (shifted_by_two, "column 2 is a word and should get 7, not 9"),
-        (lambda real, last: real.sum(1), "(4, 5) as real is, not shape (4,)"),
+        (shifted_by_two, "column 2 is a token and must get 7, not 9"),
+        (lambda real, last: real.sum(1), "(4, 5), like real, not shape (4,)"),
         (lambda real, last: 5, "not int"),
-        (lambda real, last: cumulated(real, last).double(), "Positions are integers"),
-        (cumulated(torch.ones(2, 3).bool(), torch.zeros(2, 1).long()), "A function is asked for"),
+        (lambda real, last: cumulated(real, last).double(), "Positions must be integers"),
+        (cumulated(torch.ones(2, 3).bool(), torch.zeros(2, 1).long()),
+         "asks for a function or a class"),
     ],
     "memory": [
-        (MEMORY | {"KiB a word": 256}, "Keys, and what else?"),
+        (MEMORY | {"KiB a word": 256}, "A cache holds keys, and what else?"),
         (MEMORY | {"KiB a word": 16}, "That is one layer"),
-        (MEMORY | {"KiB a word": 524288}, "In KiB"),
-        (MEMORY | {"KiB a word": 7}, "Two tensors, all layers"),
-        (MEMORY | {"words in 16 GiB": 65536}, "Keys and values take their room"),
+        (MEMORY | {"KiB a word": 524288}, "That is in bytes"),
+        (MEMORY | {"KiB a word": 7}, "Count two tensors, all layers"),
+        (MEMORY | {"words in 16 GiB": 65536}, "Keys and values both need memory"),
         (MEMORY | {"GiB with a window": 488.28125}, "That is without a window"),
-        (MEMORY | {"keys at hand": 4608}, "One too many"),
-        (MEMORY | {"keys at hand": 4096}, "511 places before it"),
+        (MEMORY | {"keys at hand": 4608}, "That is one too many"),
+        (MEMORY | {"keys at hand": 4096}, "511 positions before it"),
         (MEMORY | {"words in 16 GiB": None}, "Still open: words in 16 GiB"),
     ],
 }

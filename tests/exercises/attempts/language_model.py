@@ -93,28 +93,28 @@ RIGHT = {
 
 WRONG = {
     "which_number_tells": [
-        (TELLS | {"held_out": True}, "is given whole, too"),
-        (TELLS | {"training": True}, "Is that another input in training"),
-        (TELLS | {"noise": False, "text": False}, "Whence should it copy"),
-        (TELLS | {"chunks": False}, "Read one by one"),
+        (TELLS | {"held_out": True}, "is also given whole"),
+        (TELLS | {"training": True}, "Does it look different in training"),
+        (TELLS | {"noise": False, "text": False}, "can it copy it"),
+        (TELLS | {"chunks": False}, "And in chunks?"),
         (TELLS | {"leaks": None}, "Still open: leaks"),
         ([True] * 6, "a dict with the keys")],
     "what_must_be_saved": [
         (NEEDED | {"muon": False, "adamw": False}, "two averages of the earlier gradients"),
         (NEEDED | {"step": False}, "the learning rate at step 5 of 8"),
-        (NEEDED | {"generator": False}, "Which batches are drawn after step 5"),
-        (NEEDED | {"history": True}, "the next step, or only you"),
+        (NEEDED | {"generator": False}, "Which batches follow after step 5"),
+        (NEEDED | {"history": True}, "or do only you"),
         (NEEDED | {"torch_seed": True}, "There is no dropout")],
     "nucleus": [
-        (too_few, "One token too few"),
+        (too_few, "one token too few"),
         (sorted_still, "still sorted"),
         (alone, "of each token alone"),
         (least, "the *least* likely"),
         (unshared, "no longer add up to 1"),
         (top_four, "row 0 keeps 4 tokens"),
-        (writes, "writes into the logits"),
+        (writes, "changes the logits in place"),
         (first_row, "Row 0 decides for all"),
-        (lambda logits, p: logits.softmax(dim=-1), "Nothing is cut off"),
+        (lambda logits, p: logits.softmax(dim=-1), "No token is removed"),
         (lambda logits, p: nucleus(logits, p)[0], "not (11,)"),
         (lambda logits, p: nucleus(logits, p).argmax(dim=-1), "not (4,)")],
 }

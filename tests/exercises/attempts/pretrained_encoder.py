@@ -3,7 +3,7 @@
 import torch
 
 FOUND = {"before": (0, 2), "after": (1, 8)}
-NOTICED = {"alone": True, "rows": False, "equal": False, "order": False, "padding": True,
+CAUGHT = {"alone": True, "rows": False, "equal": False, "order": False, "padding": True,
            "suffers": "shortest"}
 
 
@@ -38,23 +38,23 @@ def columns(maps, real, offset):
 
 def all_tokens(maps, real, offset):
     line = maps.diagonal(offset, 3, 4)
-    asks = real[:, max(0, -offset):][:, :line.shape[-1]]
-    return (line * asks[:, None, None]).sum(dim=(0, 3)) / real.sum()
+    is_query = real[:, max(0, -offset):][:, :line.shape[-1]]
+    return (line * is_query[:, None, None]).sum(dim=(0, 3)) / real.sum()
 
 
-def askers(maps, real, offset):
+def real_queries(maps, real, offset):
     line = maps.diagonal(offset, 3, 4)
-    asks = real[:, max(0, -offset):][:, :line.shape[-1]]
-    return (line * asks[:, None, None]).sum(dim=(0, 3)) / asks.sum()
+    is_query = real[:, max(0, -offset):][:, :line.shape[-1]]
+    return (line * is_query[:, None, None]).sum(dim=(0, 3)) / is_query.sum()
 
 
-def asked(maps, real, offset):
+def real_keys(maps, real, offset):
     line = maps.diagonal(offset, 3, 4)
-    told = real[:, max(0, offset):][:, :line.shape[-1]]
-    return (line * told[:, None, None]).sum(dim=(0, 3)) / told.sum()
+    is_key = real[:, max(0, offset):][:, :line.shape[-1]]
+    return (line * is_key[:, None, None]).sum(dim=(0, 3)) / is_key.sum()
 
 
-def all_places(maps, real, offset):
+def all_positions(maps, real, offset):
     keep = (real[:, :, None] & real[:, None])[:, None, None]
     return (maps * keep).diagonal(offset, 3, 4).mean(dim=(0, 3))
 
@@ -98,7 +98,7 @@ def whole_stays(maps):
     return rollout(maps) * 2 ** maps.shape[1]
 
 
-def number_by_number(maps):
+def element_by_element(maps):
     return ((maps.mean(dim=2) + torch.eye(maps.shape[-1])) / 2).prod(dim=1)
 
 
@@ -113,7 +113,7 @@ def added_heads(maps):
 RIGHT = {
     "which_head": [FOUND | {"score": looks_at}, FOUND | {"score": by_loops},
                    {"score": looks_at, "before": [0, 2], "after": torch.tensor([1, 8])}],
-    "forgotten_mask": [NOTICED, NOTICED | {"suffers": " Shortest"}],
+    "forgotten_mask": [CAUGHT, CAUGHT | {"suffers": " Shortest"}],
     "rollout": [{"rollout": rollout, "as good": False},
                 {"rollout": residual_last, "as good": False}]}
 
@@ -122,34 +122,35 @@ WRONG = {
         (FOUND | {"score": padded}, "padding is counted"),
         (FOUND | {"score": other_way}, "the other direction"),
         (FOUND | {"score": columns}, "the other direction"),
-        (FOUND | {"score": all_tokens}, "all tokens, also by those that have no such neighbour"),
-        (FOUND | {"score": asked}, "padding asks in it"),
-        (FOUND | {"score": all_places}, "you divide by all places"),
+        (FOUND | {"score": all_tokens}, "all tokens, also of those without such a neighbour"),
+        (FOUND | {"score": real_keys}, "counts queries that are padding"),
+        (FOUND | {"score": all_positions}, "divide by the number of all positions"),
         (FOUND | {"score": per_sentence}, "the mean of the sentences' means"),
-        (FOUND | {"score": not_summed}, "it is (2, 4), not (3, 2, 4)"),
+        (FOUND | {"score": not_summed}, "it must be (2, 4), not (3, 2, 4)"),
         (FOUND | {"score": lambda maps, real, offset: maps[0, :, :, 0, 0]}, "compare with a loop"),
         (FOUND | {"score": looks_at, "before": (2, 0)}, "in this order"),
-        (FOUND | {"score": looks_at, "after": (0, 2)}, "That one looks back"),
+        (FOUND | {"score": looks_at, "after": (0, 2)}, "attends to the token *before*"),
         (FOUND | {"score": looks_at, "after": None}, "Still open: after"),
         (FOUND | {"score": None}, "Still open: score"),
         (looks_at, "with the keys")],
     "forgotten_mask": [
-        (NOTICED | {"rows": True}, "a whole 1, to padding too"),
-        (NOTICED | {"equal": True}, "How much padding is there"),
-        (NOTICED | {"order": True}, "Each sentence keeps its padding"),
-        (NOTICED | {"alone": False, "padding": False}, "Real tokens look at [PAD]"),
-        (NOTICED | {"suffers": "all"}, "no padding at all"),
-        (NOTICED | {"suffers": None}, "Still open: suffers")],
+        (CAUGHT | {"rows": True}, "with padding included, too"),
+        (CAUGHT | {"equal": True}, "How much padding is there"),
+        (CAUGHT | {"order": True}, "Each sentence keeps its padding"),
+        (CAUGHT | {"alone": False, "padding": False}, "Real tokens attend to [PAD]"),
+        (CAUGHT | {"suffers": "all"}, "no padding at all"),
+        (CAUGHT | {"suffers": None}, "Still open: suffers")],
     "rollout": [
         ({"rollout": reversed_layers, "as good": False}, "wrong order"),
-        ({"rollout": nothing_stays, "as good": False}, "nothing stays"),
-        ({"rollout": whole_stays, "as good": False}, "rows should sum to 1"),
+        ({"rollout": nothing_stays, "as good": False}, "the residual is missing"),
+        ({"rollout": whole_stays, "as good": False}, "the rows must sum to 1"),
         ({"rollout": lambda maps: rollout(maps).mT, "as good": False}, "rows and columns are"),
-        ({"rollout": number_by_number, "as good": False}, "number by number"),
+        ({"rollout": element_by_element, "as good": False}, "element by element"),
         ({"rollout": mean_of_layers, "as good": False}, "a mean of the layers"),
-        ({"rollout": lambda maps: rollout(maps).mean(dim=1), "as good": False}, "comes later"),
+        ({"rollout": lambda maps: rollout(maps).mean(dim=1), "as good": False},
+         "over the rows later"),
         ({"rollout": lambda maps: rollout(maps[:, 1:]), "as good": False}, "first layer is"),
-        ({"rollout": added_heads, "as good": False}, "the heads are added up"),
+        ({"rollout": added_heads, "as good": False}, "you add up the heads"),
         ({"rollout": lambda maps: rollout(maps)[..., 1:], "as good": False}, "not (3, 7, 6)"),
         ({"rollout": lambda maps: rollout(maps) ** 2, "as good": False}, "compare with a loop"),
         ({"rollout": rollout, "as good": True}, "Measure"),

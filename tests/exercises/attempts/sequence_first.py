@@ -43,12 +43,12 @@ def variant(change):
     return Variant
 
 
-class Turned(DistanceTable):
+class Inverted(DistanceTable):
     def rows(self, query, key):
         return 2 * self.reach - super().rows(query, key)
 
 
-class TurnedAndUnscaled(Turned):
+class InvertedAndUnscaled(Inverted):
     def get_scores(self, query, key):
         return (MultiHeadAttention.get_scores(self, query, key)
                 + self.table[self.rows(query, key)][:, :, None])
@@ -69,11 +69,11 @@ class Signless(DistanceTable):
         return (super().rows(query, key) - self.reach).abs() + self.reach
 
 
-class FreeAtHome(DistanceTable):
+class FreeAtZero(DistanceTable):
     def get_scores(self, query, key):
-        home = torch.eye(len(query), dtype=torch.float64)[:, :, None, None]
+        zero = torch.eye(len(query), dtype=torch.float64)[:, :, None, None]
         scores = MultiHeadAttention.get_scores(self, query, key)
-        return scores + (1 - home) * self.table[self.rows(query, key)][:, :, None] / self.scale
+        return scores + (1 - zero) * self.table[self.rows(query, key)][:, :, None] / self.scale
 
 
 class FreeBeyond(DistanceTable):
@@ -108,11 +108,11 @@ def random_sides(n_q=5, n_k=7, batch=2, heads=3):
     return [torch.randn(n, batch, heads, 4, dtype=torch.float64) for n in (n_q, n_k)]
 
 
-def one_word(program, sizes=(5, 7, 2, 3), **how):
+def one_value(program, sizes=(5, 7, 2, 3), **how):
     query, key = random_sides(*sizes)
-    word = torch.randn(sizes[2], sizes[3], 4, dtype=torch.float64)
-    out = program(query, key, word.expand(sizes[1], -1, -1, -1))
-    return torch.allclose(out, word.expand(sizes[0], -1, -1, -1), **how)
+    one = torch.randn(sizes[2], sizes[3], 4, dtype=torch.float64)
+    out = program(query, key, one.expand(sizes[1], -1, -1, -1))
+    return torch.allclose(out, one.expand(sizes[0], -1, -1, -1), **how)
 
 
 def all_ones(program):
@@ -146,57 +146,58 @@ RIGHT = {
     "table_of_distances": [DistanceTable, PositionByPosition],
     "idle_biases": [IDLE | {"receive": lambda moved, other, W: other + W @ moved},
                     IDLE | {"receive": lambda moved, other, W: (moved @ W.T + other).numpy()}],
-    "axis": [AXIS | {"probe": one_word}, {"probe": all_ones, "misses": "Off by one"}]}
+    "axis": [AXIS | {"probe": one_value}, {"probe": all_ones, "misses": "Off by one"}]}
 
 WRONG = {
     "table_of_distances": [
         (variant(lambda scores, table, rows, scale: scores + table[rows][:, :, None]),
-         "1/√d_k of it arrives"),
+         "only 1/√d_k of the table"),
         (variant(lambda scores, table, rows, scale: scores + scale * table[rows][:, :, None]),
-         "does it once more"),
+         "forward does so again"),
         (variant(lambda scores, table, rows, scale: scores - table[rows][:, :, None] / scale),
-         "added, not taken away"),
+         "added, not subtracted"),
         (variant(lambda scores, table, rows, scale: 0 * scores + table[rows][:, :, None] / scale),
-         "only the table speaks"),
+         "only the table has an effect"),
         (variant(lambda scores, table, rows, scale: scores
                           + table.detach()[rows][:, :, None] / scale), "gets no gradient"),
         (variant(lambda scores, table, rows, scale: scores + table[rows] / scale),
          "raises RuntimeError, at"),
         (variant(lambda scores, table, rows, scale: scores), "makes no difference"),
-        (Turned, "ALiBi would never have told"),
-        (TurnedAndUnscaled, "told. And forward multiplies"),
+        (Inverted, "ALiBi would not catch that"),
+        (InvertedAndUnscaled, "that. And forward multiplies"),
         (Unclamped, "raises IndexError"),
-        (Wrapped, "begin anew at the other end"),
+        (Wrapped, "start again at the other end"),
         (Signless, "j − i has a sign"),
-        (FreeAtHome, "at distance 0 from itself"),
-        (FreeBeyond, "in yours nothing is added there"),
-        (Buffered, "no nn.Parameter `table`"),
-        (HeadsFirst, "should be (7, 3), not (3, 7)"),
+        (FreeAtZero, "distance 0 to itself"),
+        (FreeBeyond, "yours adds nothing there"),
+        (Buffered, "`table` is not an nn.Parameter"),
+        (HeadsFirst, "must be (7, 3), not (3, 7)"),
         (OpenScores, "Still open: get_scores"),
         (DistanceTable(3, 12), "the class itself")],
     "idle_biases": [
-        (IDLE | {"nothing": "query", "receive": None}, "that differs from key to key"),
+        (IDLE | {"nothing": "query", "receive": None}, "b · k differs from key to key"),
         (IDLE | {"moved": "output", "receive": lambda moved, other, W: other + W @ moved},
          "inverse of a matrix"),
-        (IDLE | {"fails": 0, "receive": None}, "those of an empty row"),
+        (IDLE | {"fails": 0, "receive": None}, "the weights of a fully masked row"),
         (IDLE | {"receive": None}, "Still open: receive"),
-        (IDLE | {"receive": lambda moved, other, W: other + moved}, "stands a matrix"),
-        (IDLE | {"receive": lambda moved, other, W: other + moved @ W}, "turned over"),
-        (IDLE | {"receive": lambda moved, other, W: other - W @ moved}, "is subtracted"),
+        (IDLE | {"receive": lambda moved, other, W: other + moved}, "there is a matrix between"),
+        (IDLE | {"receive": lambda moved, other, W: other + moved @ W},
+         "multiply by its transpose"),
+        (IDLE | {"receive": lambda moved, other, W: other - W @ moved}, "this subtracts it"),
         (IDLE | {"receive": lambda moved, other, W: W @ moved}, "a bias of its own"),
-        (IDLE | {"receive": lambda moved, other, W: (moved, other)}, "should return one bias"),
+        (IDLE | {"receive": lambda moved, other, W: (moved, other)}, "must return one bias"),
         (IDLE | {"receive": lambda moved, other, W: other + W @ moved[1:]}, "raises RuntimeError"),
         (IDLE, "with the keys")],
     "axis": [
-        (AXIS | {"probe": shape_only}, "the softmax over the queries, the softmax over the"),
-        (AXIS | {"probe": exactly}, "Does it forgive rounding"),
-        (AXIS | {"probe": with_reference}, "ask for more than what every average"),
+        (AXIS | {"probe": shape_only}, "a softmax over the queries, a softmax over the"),
+        (AXIS | {"probe": exactly}, "Does it allow for rounding"),
+        (AXIS | {"probe": with_reference}, "does every average of values"),
         (AXIS | {"probe": square}, "as many queries as keys"),
-        (AXIS | {"probe": lambda program: True}, "never asks the program"),
-        (AXIS | {"probe": lambda program: not one_word(program)}, "upside down"),
+        (AXIS | {"probe": lambda program: True}, "never calls the program"),
+        (AXIS | {"probe": lambda program: not one_value(program)}, "The probe is inverted"),
         (AXIS | {"probe": lambda program: print(end="", file=None) or program(*random_sides(), 1)},
          "raises"),
-        ({"probe": one_word, "misses": "after softmax"}, "no longer sum to 1"),
-        ({"probe": one_word, "misses": None}, "Still open: misses"),
-        ({"probe": one_word, "misses": "scale"}, "one of inverted, off by one"),
-        (one_word, "with the keys")]}
+        ({"probe": one_value, "misses": "after softmax"}, "weights do not sum to 1"),
+        ({"probe": one_value, "misses": None}, "Still open: misses"),
+        ({"probe": one_value, "misses": "scale"}, "one of inverted, off by one"),
+        (one_value, "with the keys")]}

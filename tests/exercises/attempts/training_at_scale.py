@@ -78,7 +78,7 @@ def own_part(step, rank, p, n, batch):  # each rank has its own part of the line
     return order(epoch, n)[rank * n // p:(rank + 1) * n // p][within * own:(within + 1) * own]
 
 
-def dealt_at_first(step, rank, p, n, batch):  # as DistributedSampler does: the same
+def split_at_first(step, rank, p, n, batch):  # as DistributedSampler does: the same
     epoch, within = divmod(step, n // batch)
     own = batch // p
     return order(epoch, n)[rank::p][within * own:(within + 1) * own].tolist()
@@ -117,47 +117,49 @@ RIGHT = {
     "micro_batches": [factors, lambda counts: counts / counts.double().mean() / counts.shape[1],
                       lambda counts: (len(counts) * counts / counts.sum()).tolist(),
                       lambda counts: np.asarray(counts) * 1.0 * len(counts) / int(counts.sum())],
-    "once_an_epoch": [reads, in_halves, dealt_at_first,
+    "once_an_epoch": [reads, in_halves, split_at_first,
                       lambda *a: torch.as_tensor(reads(*a).copy())],
 }
 WRONG = {
     "three_bugs": [
-        (as_printed, "remembers nothing of the gradients before the stop; the step after the stop "
-                     "is left out (4 steps are done: 0 to 3); its learning rate begins anew"),
-        (attempt(averages=False), "its optimiser remembers nothing"),
-        (attempt(first=1), "the step after the stop is left out"),
-        (attempt(rate_from=4), "its learning rate begins anew"),
-        (attempt(first=-1), "it takes step 3 twice"),
-        (attempt(weights=False), "its model begins anew"),
-        (attempt(lines_from=4), "it reads the lines of the first steps once more"),
-        (attempt(rate_from=-1), "nor those of a mistake known here"),
-        (lambda *a: go_on(*a).state_dict(), "go_on returns the model; yours returns"),
-        (lambda *a: LanguageModel(94, 24, 3, 1), "weights, and yours"),
+        (as_printed,
+         "does not load its averages of the gradients before the stop; the first step after the "
+         "stop "
+                     "is skipped (steps 0 to 3 are done); the learning rate starts again"),
+        (attempt(averages=False), "the optimiser does not load its averages"),
+        (attempt(first=1), "the first step after the stop is skipped"),
+        (attempt(rate_from=4), "the learning rate starts again"),
+        (attempt(first=-1), "step 3 is taken twice"),
+        (attempt(weights=False), "the model does not load its parameters"),
+        (attempt(lines_from=4), "the lines of the first steps are read again"),
+        (attempt(rate_from=-1), "from those of all known mistakes"),
+        (lambda *a: go_on(*a).state_dict(), "go_on must return the model, not"),
+        (lambda *a: LanguageModel(94, 24, 3, 1), "parameters; yours has"),
         (lambda state, texts, n_steps: state["weights"], "It raises KeyError"),
     ],
     "micro_batches": [
-        (lambda n: n / n.sum(), "nothing makes up for it"),
-        (lambda n: n.shape[1] * n / n.sum(), "times the number of micro-batches. Which"),
-        (lambda n: n.numel() * n / n.sum(), "nothing divides by their number"),
+        (lambda n: n / n.sum(), "your factors do not allow for that"),
+        (lambda n: n.shape[1] * n / n.sum(), "multiply by the number of micro-batches. By which"),
+        (lambda n: n.numel() * n / n.sum(), "not divided by their number"),
         (lambda n: n / n.sum(dim=1, keepdim=True), "mean of means"),
         (lambda n: len(n) * n / n.sum(dim=1, keepdim=True), "divides by its own number"),
-        (lambda n: torch.ones(n.shape) / n.shape[1], "a mean of means, where each"),
-        (lambda n: torch.ones(n.shape) / n.numel(), "each micro-batch counts alike"),
+        (lambda n: torch.ones(n.shape) / n.shape[1], "that is a mean of means: each"),
+        (lambda n: torch.ones(n.shape) / n.numel(), "batch has the same weight"),
         (lambda n: torch.ones(n.shape), "a sum of means"),
         (lambda n: torch.ones(n.shape) * len(n) / n.sum(), "right for sums over characters"),
-        (lambda n: n / n.max(), "do not make the mean over all characters"),
-        (lambda n: len(n), "factors of shape (2, 3) are asked for, not ()"),
-        (lambda n: ["a"], "numbers are asked for"),
+        (lambda n: n / n.max(), "not that of the mean over all characters"),
+        (lambda n: len(n), "factors must have the shape (2, 3), not ()"),
+        (lambda n: ["a"], "It must return numbers"),
     ],
     "once_an_epoch": [
-        (own_part, "step 0 reads other lines with 2 ranks than with one"),
-        (one_order, "two epochs read the same lines together"),
-        (by_rank, "step 0 reads other lines with 2 ranks than with one"),
-        (by_step, "are read more than once, and others not at all"),
-        (rank_forgotten, "step 0 with 2 ranks: all ranks read the same, and 8 were wanted"),
-        (everything, "a rank reads 4 lines, and here they are 8"),
-        (unseeded, "asked twice for step 0 of rank 0, it gives different lines"),
-        (no_end, "lines are 0 to 23, and here is 24 to 31"),
-        (lambda *a: "lines", "a list of integers is asked for"),
+        (own_part, "Step 0 reads other lines with 2 ranks than with one"),
+        (one_order, "Two epochs read the same lines"),
+        (by_rank, "Step 0 reads other lines with 2 ranks than with one"),
+        (by_step, "are read several times, and others not at all"),
+        (rank_forgotten, "In step 0 with 2 ranks, all ranks read the same 4 lines"),
+        (everything, "a rank must read 4 lines, not 8"),
+        (unseeded, "Two calls for step 0 of rank 0 return different lines"),
+        (no_end, "lines must be 0 to 23, not 24 to 31"),
+        (lambda *a: "lines", "it must return a list of integers"),
     ],
 }

@@ -1,4 +1,4 @@
-"""The exercise on a program that goes on from a checkpoint: which of its mistakes are left."""
+"""Judge of `three_bugs` in the chapter on training at scale: which of the bugs are left."""
 
 from copy import deepcopy
 from functools import cache
@@ -11,40 +11,45 @@ from utils.parallel.data import lines_of, share_of_mean, summed_loss, take_step
 
 STEPS, SAVED = 8, 4
 MISTAKES = {
-    "averages": "its optimiser remembers nothing of the gradients before the stop",
-    "skipped": f"the step after the stop is left out ({SAVED} steps are done: 0 to {SAVED - 1})",
-    "rate": "its learning rate begins anew after the stop",
-    "weights": "its model begins anew",
-    "lines": "it reads the lines of the first steps once more",
-    "again": f"it takes step {SAVED - 1} twice ({SAVED} steps are done: 0 to {SAVED - 1})",
+    "averages": "the optimiser does not load its averages of the gradients before the stop",
+    "skipped": f"the first step after the stop is skipped (steps 0 to {SAVED - 1} are done)",
+    "rate": "the learning rate starts again after the stop",
+    "weights": "the model does not load its parameters",
+    "lines": "the lines of the first steps are read again",
+    "again": f"step {SAVED - 1} is taken twice (steps 0 to {SAVED - 1} are done)",
 }
 
 
-def _fresh():
-    """Return the chapter's model and optimiser at their start."""
+def _new():
+    """Return a new model and optimiser, as in the chapter."""
     torch.manual_seed(0)
     model = LanguageModel(94, d_model=24, n_heads=3, n_layers=2)
     return model, torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95))
 
 
 def _go_on(state, texts, n_steps, mistakes=()):
-    """Return the weights after ``n_steps``, reached with some of MISTAKES."""
-    model, optimiser = _fresh()
+    """Return (model, optimiser) after ``n_steps``, with some of MISTAKES."""
+    model, optimiser = _new()
     if state and "weights" not in mistakes:
         model.load_state_dict(state["model"])
     if state and "averages" not in mistakes:
         optimiser.load_state_dict(deepcopy(state["optimiser"]))
     done = state["step"] if state else 0
-    for step in range(done + ("skipped" in mistakes) - ("again" in mistakes), n_steps):
-        lines = lines_of(step - done * ("lines" in mistakes), texts)
-        rate = 0.01 * (1 - (step - done * ("rate" in mistakes)) / STEPS)
+    first = done
+    if "skipped" in mistakes:
+        first += 1
+    if "again" in mistakes:
+        first -= 1
+    for step in range(first, n_steps):
+        lines = lines_of(step - done if "lines" in mistakes else step, texts)
+        rate = 0.01 * (1 - (step - done if "rate" in mistakes else step) / STEPS)
         take_step(optimiser, share_of_mean(*summed_loss(model, lines)), rate)
     return model, optimiser
 
 
 @cache
 def _case():
-    """Return the texts, what was saved, and the weights of each set of mistakes."""
+    """Return the texts, the saved state, and {set of mistakes: the final parameters}."""
     texts = torch.randint(94, (24, 16), generator=torch.Generator().manual_seed(1))
     texts[torch.arange(24) % 3 > 0, 9:] = -1
     model, optimiser = _go_on(None, texts, SAVED)
@@ -56,11 +61,11 @@ def _case():
 
 
 def _flat(model):
-    """Return all weights of a model in one row."""
+    """Return all parameters of a model in one row."""
     return torch.cat([part.detach().flatten().double() for part in model.parameters()])
 
 
-def resumed(program):
+def resume(program):
     """Return what is wrong with a program that goes on from a state, "" if nothing is."""
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -70,13 +75,14 @@ def resumed(program):
     finally:
         torch.set_default_dtype(dtype)
     if not isinstance(model, torch.nn.Module):
-        return f"go_on returns the model; yours returns {type(model).__name__}."
+        return f"go_on must return the model, not {type(model).__name__}."
     got = _flat(model)
     if got.shape != ends[()].shape:
-        return f"The model has {len(ends[()])} weights, and yours {len(got)}."
-    for found, weights in ends.items():
-        if (got - weights).abs().max() < 1e-9:
-            return ("It ends as a run of which this is true: "
-                    + "; ".join(MISTAKES[name] for name in found) + ".") if found else ""
-    return ("Its weights are not those of the run that was never stopped, nor those of a mistake "
-            "known here. Print step and learning rate of each step it takes, and compare.")
+        return f"The model must have {len(ends[()])} parameters; yours has {len(got)}."
+    for mistakes, parameters in ends.items():
+        if (got - parameters).abs().max() < 1e-9:
+            if not mistakes:
+                return ""
+            return f"It ends like a run in which {'; '.join(MISTAKES[name] for name in mistakes)}."
+    return ("Its parameters differ from those of the uninterrupted run, and from those of all "
+            "known mistakes. Print the step and the learning rate of each step, and compare.")

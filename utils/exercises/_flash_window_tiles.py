@@ -1,4 +1,4 @@
-"""The judge of an exercise on the tiles of a sliding window: which are listed, and at what cost."""
+"""Judge of `window_tiles` in the chapter on flash attention: the tiles, and their cost."""
 
 import sys
 
@@ -7,59 +7,62 @@ import numpy as np
 from utils import masks
 
 CASES = ((22, 4, 6), (22, 4, 0), (12, 3, 3), (12, 3, 2), (10, 5, 4), (9, 4, 100), (7, 10, 2))
-LONG = 100, 200     # tiles a side
+TILE_ROWS = 100, 200
 
 
-def window_tiles(program):
+def judge_tiles(program):
     """Return what is wrong with window_tiles(n, tile, left), "" if nothing is."""
     for n, tile, left in CASES:
-        why = _listed(program(n, tile, left), n, tile, left)
-        if why:
-            return f"With n = {n}, tile = {tile}, left = {left}: {why}"
-    short, long = (_steps(program, count) for count in LONG)
+        message = _wrong_tiles(program(n, tile, left), n, tile, left)
+        if message:
+            return f"With n = {n}, tile = {tile}, left = {left}: {message}"
+    short, long = (_steps(program, count) for count in TILE_ROWS)
     if long > 3 * short:
-        return ("The list is right. But when the text doubles, the work grows "
-                f"{long / short:.0f}-fold: tiles are looked at and thrown away. Where does a row "
-                "of tiles begin, and where does it end?")
+        return ("The list is right. But for a sequence twice as long, the work is "
+                f"{long / short:.0f} times as large: you test tiles that you do not need. Where "
+                "does a row of tiles begin, and where does it end?")
     return ""
 
 
-def _listed(pairs, n, tile, left):
+def _wrong_tiles(pairs, n, tile, left):
     """Return what is wrong with the tiles of one case."""
     if not hasattr(pairs, "__iter__"):
-        return f"tiles are yielded, or a list of them returned, not {type(pairs).__name__}."
+        return f"it must yield tiles, or return a list of them, not {type(pairs).__name__}."
     keep, times = masks.window(n, n, left), np.zeros((n, n), dtype=int)
-    idle = []
+    unneeded = []
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(
                 isinstance(side, slice) for side in pair):
-            return "each tile is a pair of slices, (rows, columns)."
+            return "each tile must be a pair of slices, (rows, columns)."
         ends = [(side.start or 0, side.stop) for side in pair]
         if any(stop is None or not 0 <= start < stop <= n for start, stop in ends):
-            return f"{_name(pair)}: a slice lies in 0 … {n}, and is not empty."
+            return f"{_name(pair)}: a slice must be within 0 … {n} and not empty."
         if any(stop - start > tile for start, stop in ends):
             return f"{_name(pair)} is larger than {tile} by {tile}."
         times[pair] += 1
         if not keep[pair].any():
-            idle.append(pair)
+            unneeded.append(pair)
     missed, twice = (keep & (times == 0)).nonzero(), (times > 1).nonzero()
     if len(missed[0]):
-        return (f"query {missed[0][0]} sees key {missed[1][0]}, and no tile holds the two "
-                f"({len(missed[0])} such pairs).")
+        return (f"query {missed[0][0]} may attend to key {missed[1][0]}, but no tile contains this "
+                f"pair (there are {len(missed[0])} such pairs).")
     if len(twice[0]):
-        return f"query {twice[0][0]} and key {twice[1][0]} are in more than one tile."
-    return _idle(idle, n)
+        return f"query {twice[0][0]} and key {twice[1][0]} are in several tiles."
+    return _unneeded(unneeded)
 
 
-def _idle(idle, n):
-    """Return what is wrong with tiles that nobody sees."""
-    if not idle:
+def _unneeded(pairs):
+    """Return a message about tiles in which no query may attend to a key, "" for none."""
+    if not pairs:
         return ""
-    future = [pair for pair in idle if pair[1].start >= pair[0].stop]
-    where = ("they lie in the future" if len(future) == len(idle) else
-             "they lie before the window" if not future else
-             "they lie in the future or before the window")
-    return f"nobody sees any of {len(idle)} tiles, {_name(idle[0])} for one: {where}."
+    after = sum(columns.start >= rows.stop for rows, columns in pairs)
+    where = "after the query or before its window"
+    if after == len(pairs):
+        where = "after the query"
+    if not after:
+        where = "before the window"
+    return (f"{len(pairs)} tiles are not needed, such as {_name(pairs[0])}: their keys are all "
+            f"{where}.")
 
 
 def _name(pair):
