@@ -129,7 +129,7 @@ WRONG = {
         (answer(read=lambda memory, W, n_heads: ...), "Still open: read"),
         (answer(swapped), "The doctor says"),
         (answer(without_bias), "bias"),
-        (answer(look=forgets_keep), "The mask makes no difference"),
+        (answer(look=forgets_keep), "The mask has no effect"),
         (answer(look=inverted), "attends where keep is False"),
         (answer(look=unscaled), "scale"),
         (answer(look=torn_merge), "without transposing"),

@@ -130,7 +130,7 @@ WRONG = {
          "one pass and single tokens are right, but not several later tokens"),
         (FAILS | {"step": sdpa(lambda n_q, first: first)}, "unmasked prompt"),
         (FAILS | {"step": forgets}, "cache not appended"),
-        (FAILS | {"step": no_pair}, "(context, cache) expected"),
+        (FAILS | {"step": no_pair}, "expected (context, cache)"),
         (FAILS | {"step": misspelt}, "attend_to"),
         (FAILS | {"step": None}, "Still open: step"),
         (FAILS | {"chunks": None}, "Still open: chunks"),
