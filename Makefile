@@ -74,7 +74,9 @@ test-colab: .venv/.ready .venv-colab/.ready  ## each notebook alone, with the ve
 bench: .venv/.ready  ## time and memory of all programs here: bench.json (BENCH="--only fast")
 	$(BIN)/python scripts/bench.py $(BENCH)
 
-mutants: .venv/.ready  ## break utils on purpose and count what the tests catch
+mutants: .venv/.ready  ## break utils on purpose and count what the tests catch (ROOM=utils/masks)
+	rm -rf mutants
+	$(THREADS) $(BIN)/mutmut run --max-children 2 $(if $(ROOM),"$(subst /,.,$(basename $(ROOM)))*")
 	$(BIN)/python scripts/mutants.py
 
 train: .venv/.ready  ## train what is missing in data/: the character model, its twin, small models
@@ -84,7 +86,7 @@ address: .venv/.ready  ## write the course's address everywhere (URL=https://git
 	@$(BIN)/python scripts/address.py $(URL) $(REF)
 
 clean:  ## remove what was built (the set-up stays; remove .venv and .venv-colab for that)
-	rm -rf _build .pytest_cache .ruff_cache .hypothesis
+	rm -rf _build mutants .pytest_cache .ruff_cache .hypothesis
 	find utils tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the set-up: done once, and again when the requirements change

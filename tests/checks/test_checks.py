@@ -81,6 +81,8 @@ FIT = ("keep {0} does not broadcast to the scores (2, 3, 5, 7): axis {1} has siz
     ((3, 3, 5, 7), FIT.format((3, 3, 5, 7), "b", 2, 3)),
     ((7, 5), FIT.format((7, 5), "j", 7, 5)
      + "; is it transposed? The axis of queries comes before that of keys"),
+    ((2, 1, 7, 5), FIT.format((2, 1, 7, 5), "j", 7, 5)
+     + "; is it transposed? The axis of queries comes before that of keys"),
     ((2, 7), FIT.format((2, 7), "i", 5, 2)
      + "; if it masks the keys of each example, pass keep[:, None, None]"),
     ((1, 2, 3, 5, 7), "keep (1, 2, 3, 5, 7) has more axes than the scores (2, 3, 5, 7)"),
@@ -338,6 +340,9 @@ def test_arrays_that_differ_say_how_much_and_where():
     with raises(AssertionError, "not equal: largest difference 5.0e-01, tolerance 4e-01 "
                                 "(float64); at (1, 2) got -0.5, expected 0"):
         checks.check_close(got, expected, tolerance=0.4)
+    with raises(AssertionError, "not equal: largest difference 1.0e+00, allowed 1e-12 (float64); "
+                                "at (1,) got 0.5, expected -0.5"):
+        checks.check_close([0.5, 0.5], [0.25, -0.5])
 
 
 def test_what_is_not_finite_is_found():

