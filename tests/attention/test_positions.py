@@ -150,7 +150,7 @@ def test_rotate_keeps_dtype_lengths_and_argument_and_lets_gradients_through():
 
 @pytest.mark.parametrize(("shape", "sin_shape", "words"), [
     ((5, 4), (5, 3), "cos is (5, 4), sin is (5, 3): they belong together"),
-    ((5, 5), (5, 5), "cos has the angles of 5 pairs, x has 8 features: rotary(positions, d) takes "
+    ((5, 6), (5, 6), "cos has the angles of 6 pairs, x has 8 features: rotary(positions, d) takes "
                      "the features of one head"),
     ((3, 5, 4), (3, 5, 4), "cos (3, 5, 4) is ambiguous against x (2, 3, 5, 8): is its first axis "
                            "the examples or the heads? pass cos[:, None] or cos[None], and sin so"),
