@@ -211,7 +211,9 @@ def test_no_more_memory_than_two_rows_a_word():
 
 def test_a_window_asks_no_number_so_shapes_alone_will_do():
     layer = CausalAttention(24, 6, window=3).to("meta")
-    assert layer(torch.empty(2, 7, 24, device="meta")).shape == (2, 7, 24)
+    x = torch.empty(2, 7, 24, device="meta")
+    assert layer(x).shape == (2, 7, 24)
+    assert Cache().next_positions(x).device.type == "meta"
 
 
 def test_with_a_window_the_cache_stops_growing():

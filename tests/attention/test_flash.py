@@ -209,6 +209,20 @@ def test_whole_tiles_below_the_diagonal_have_no_mask():
     assert kinds == [False, True, False, True, True, False]
 
 
+def test_a_mask_of_two_queries_and_two_keys_is_cut_too():
+    keep = torch.tensor([[True, False], [False, True]])
+    parts = [cut(keep, False, *pair).tolist() for pair in tiles(2, 2, 1)]
+    assert parts == [[[True]], [[False]], [[False]], [[True]]]
+
+
+def test_the_masks_of_the_tiles_stand_on_the_device_of_q():
+    q = torch.zeros(2, 3, N, 4, device="meta", requires_grad=True)
+    gradient, = torch.autograd.grad(tiled_attention(q, q, q, causal=True, tile=4).sum(), q)
+    assert gradient.device.type == "meta"
+    part = cut(None, True, slice(0, 4), slice(0, 4), "meta")
+    assert part.device.type == "meta"
+
+
 # --- the tiled program
 
 @each_tile

@@ -150,7 +150,7 @@ def test_rotate_keeps_dtype_lengths_and_argument_and_lets_gradients_through():
 
 @pytest.mark.parametrize(("shape", "sin_shape", "words"), [
     ((5, 4), (5, 3), "cos and sin must have one shape, got (5, 4) and (5, 3)"),
-    ((5, 5), (5, 5), "cos has 5 angles, but x has 8 dimensions, that is 4 pairs: call "
+    ((5, 6), (5, 6), "cos has 6 angles, but x has 8 dimensions, that is 4 pairs: call "
                      "rotary(positions, d) with d = d_head"),
     ((3, 5, 4), (3, 5, 4), "cos (3, 5, 4) is ambiguous for x (2, 3, 5, 8): if its first axis "
                            "is the examples, pass cos[:, None]; if it is the heads, cos[None]; "

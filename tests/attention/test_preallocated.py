@@ -58,6 +58,9 @@ def test_with_a_window_nothing_is_held_of_nothing_but_padding():
     assert len(cache) == 0
     cache.extend(k, v, torch.arange(3).expand(2, 3))
     assert cache.held[2].tolist() == [[1, 2]] * 2
+    cache = PreallocatedCache(5, 2)
+    cache.extend(k, v, torch.full((3,), -1))
+    assert len(cache) == 0
 
 
 def test_too_little_room_is_told_with_the_numbers():

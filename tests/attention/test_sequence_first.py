@@ -128,7 +128,7 @@ def test_a_mask_of_leading_dimension_1_or_n_may_be_bools_or_zeros_and_ones(leadi
     mask = to_mask(keep).astype(dtype)
     module, _ = program()
     x, memory = map(sequence, sizes.sides(2, d_in=D_MODEL))
-    for given_mask in (mask, torch.as_tensor(mask)):
+    for given_mask in (mask, torch.as_tensor(mask), mask.tolist()):
         module(query=x, key=memory, value=memory, mask=given_mask)
         assert ((module.attn[..., 0] > 0).numpy() == to_mask(want)).all()
 

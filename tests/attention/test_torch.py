@@ -440,7 +440,8 @@ def test_input_need_not_be_contiguous():
 
 
 @pytest.mark.parametrize("options", [{}, {"causal": True}, {"keep": masks.padding([7, 3], 7)},
-                                     {"keep": masks.padding([7, 3], 7), "causal": True}], ids=str)
+                                     {"keep": masks.padding([7, 3], 7), "causal": True}],
+                         ids=["all", "causal", "keep", "both"])
 def test_masks_move_to_the_device_of_the_input(options):
     module, x = MultiHeadAttention(12, 3).to("meta"), torch.zeros(2, 7, 12, device="meta")
     out, weights = module(x, return_weights=True, **options)

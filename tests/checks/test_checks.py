@@ -1,5 +1,6 @@
 """Every error by its whole message; comparisons that pass, and those that must not."""
 
+import math
 import re
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from exact import raises
 
 from utils import checks, masks, sizes
+from utils.checks import cache as cache_checks
 
 Q, K, _ = sizes.qkv()  # scores (b, h, i, j) = (2, 3, 5, 7)
 
@@ -183,6 +185,11 @@ def test_per_head_refuses_sides_of_different_width(widths, name, width):
         checks.per_head(q, k, v, 3)
 
 
+def test_per_head_takes_a_parameter():
+    q, k = torch.nn.Parameter(torch.zeros(2, 5, 12)), torch.zeros(2, 7, 12)
+    assert checks.per_head(q, k, k, 3)[1].tolist() == torch.ones(2, 3, 5, 7).bool().tolist()
+
+
 def test_per_head_refuses_a_mask_that_does_not_fit():
     q = np.zeros((2, 5, 12))
     with raises(ValueError, "keep (2, 5, 5) is ambiguous for scores (b, h, i, j) = (2, 3, 5, "
@@ -242,6 +249,15 @@ def test_valid_lens_that_cannot_be_are_refused(lens, error, message):
 def test_lengths_come_back_as_an_array():
     assert checks.lengths((0, 7, 3), 7).tolist() == [0, 7, 3]
     assert isinstance(checks.lengths([1], 7), np.ndarray)
+
+
+# --- positions in a cache
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (0,), (2, 0)], ids=str)
+def test_the_last_position_of_each_text_is_minus_1_without_any(shape):
+    positions = torch.arange(math.prod(shape)).reshape(shape)
+    last = {(3,): [2], (2, 3): [[2], [5]], (0,): [-1], (2, 0): [[-1], [-1]]}[shape]
+    assert cache_checks.latest(positions).tolist() == last
 
 
 # --- any framework
