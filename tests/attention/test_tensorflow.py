@@ -357,7 +357,7 @@ def test_lengths_known_before_the_sizes_of_the_scores_are_fine():
 
 
 def test_sizes_of_the_scores_known_before_the_lengths_are_fine():
-    scores, lens = tf.constant(cotangent(2, 5, 7)), LENGTHS["examples"]
+    scores, lens = tf.constant(grad_out(2, 5, 7)), LENGTHS["examples"]
     close(tf.function(masked_softmax)(scores, tf.constant(lens)), masked_softmax(scores, lens))
 
 

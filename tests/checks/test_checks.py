@@ -356,7 +356,7 @@ def test_arrays_that_differ_say_how_much_and_where():
     with raises(AssertionError, "not equal: largest difference 5.0e-01, tolerance 4e-01 "
                                 "(float64); at (1, 2) got -0.5, expected 0"):
         checks.check_close(got, expected, tolerance=0.4)
-    with raises(AssertionError, "not equal: largest difference 1.0e+00, allowed 1e-12 (float64); "
+    with raises(AssertionError, "not equal: largest difference 1.0e+00, tolerance 1e-12 (float64); "
                                 "at (1,) got 0.5, expected -0.5"):
         checks.check_close([0.5, 0.5], [0.25, -0.5])
 

@@ -170,7 +170,9 @@ def from_sequence_first(mask):
 def _four_axes(keep):
     """Return keep as a NumPy array with four axes; missing ones are added in front, of size 1."""
     keep = checks.to_numpy(checks.boolean(keep))
-    if keep.ndim > 4 or (keep.ndim == 3 and len(keep) > 1):
+    if keep.ndim > 4:
+        raise ValueError(f"keep {keep.shape} must have at most four axes, (b, h, i, j)")
+    if keep.ndim == 3 and len(keep) > 1:
         raise ValueError(f"keep {keep.shape} is ambiguous for (b, h, i, j): if its first axis is "
                          "the examples, pass keep[:, None]; if it is the heads, keep[None]")
     return keep.reshape((1,) * (4 - keep.ndim) + keep.shape)
