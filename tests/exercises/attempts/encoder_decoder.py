@@ -132,7 +132,7 @@ WRONG = {
         (answer(look=forgets_keep), "The mask has no effect"),
         (answer(look=inverted), "attends where keep is False"),
         (answer(look=unscaled), "scale"),
-        (answer(look=torn_merge), "without transposing"),
+        (answer(look=torn_merge), "merge without transpose"),
         (answer(look=no_output_projection), "W_o"),
         (answer(lambda memory, W, n_heads: memory, reads_again),
          "W_k is not among the parameters here"),
