@@ -53,9 +53,10 @@ def what_is_imported_late():
 
 
 def here(folder):
-    """Write down which process this is, and which has started it."""
+    """Write down which process this is, and which has started it; go on when all have done so."""
     Path(folder, str(os.getpid())).touch()
     Path(folder, str(os.getppid())).touch()
+    dist.barrier()
 
 
 def raises(folder):
