@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from utils import reference, sizes
-from utils.doctor.probes import invariants
+from utils.doctor.probes import invariants, visibility
 from utils.doctor.probes.case import causal, kernel_case, layer_case, padded
 
 WEIGHTS = sizes.weights(d_in=12, d_out=12)
@@ -24,7 +24,8 @@ def layer(x, memory, keep):
 HEALTHY = [(attention, PADDED), (layer, PADDED_LAYER), (layer, PADDED_SELF),
            (attention, causal(KERNEL, "bottom_right")), (layer, causal(SELF))]
 PROBES = [invariants.shape, invariants.determinism, invariants.untouched,
-          invariants.batch_independence, invariants.finiteness]
+          invariants.batch_independence, invariants.finiteness,
+          visibility.causality, visibility.dependence, visibility.padding]
 
 
 @pytest.mark.parametrize("number", range(len(HEALTHY)))

@@ -10,13 +10,14 @@ from utils.checks.compare import (
     check_close,
     check_shapes,
     difference,
+    differences,
     dtype_name,
     to_numpy,
 )
 from utils.checks.dialects import sequence_first, sequence_mask, valid_lens
 
 __all__ = [
-    "TOLERANCES", "boolean", "check_close", "check_shapes", "corner", "difference", "divisible",
-    "drop", "dtype_name", "heads", "keep", "lengths", "per_head", "sequence_first",
+    "TOLERANCES", "boolean", "check_close", "check_shapes", "corner", "difference", "differences",
+    "divisible", "drop", "dtype_name", "heads", "keep", "lengths", "per_head", "sequence_first",
     "sequence_mask", "to_numpy", "valid_lens",
 ]

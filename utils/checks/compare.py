@@ -55,19 +55,16 @@ def difference(got, expected):
 
     Infinities and NaNs at the same positions count as equal; a NaN in only one array gives nan.
     """
+    return float(differences(got, expected).max(initial=0.0))
+
+
+def differences(got, expected):
+    """Return |got - expected| / max(1, max|expected|), float64: ``difference`` for each element."""
     got, expected = (to_numpy(x).astype(np.float64) for x in (got, expected))
-    gaps = _gaps(got, expected)
-    if not gaps.any():
-        return 0.0
-    finite = np.abs(expected[np.isfinite(expected)])
-    return float(gaps.max() / max(1.0, finite.max(initial=0.0)))
-
-
-def _gaps(got, expected):
-    """Return |got - expected|, which is 0 where both have the same infinity or NaN."""
     same = (got == expected) | (np.isnan(got) & np.isnan(expected))
-    with np.errstate(invalid="ignore"):
-        return np.where(same, 0.0, np.abs(got - expected))
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(same, 0.0, np.abs(got - expected) / largest)
 
 
 def check_close(got, expected, tolerance=None):
@@ -84,9 +81,9 @@ def check_close(got, expected, tolerance=None):
         raise AssertionError(f"shapes differ: got {a.shape}, expected {b.shape}")
     gap = difference(a, b)
     if not gap <= tolerance:
-        a, b = a.astype(np.float64), b.astype(np.float64)
-        gaps = np.nan_to_num(_gaps(a, b), nan=np.inf)
+        gaps = np.nan_to_num(differences(a, b), nan=np.inf)
         worst = tuple(int(n) for n in np.unravel_index(np.argmax(gaps), gaps.shape))
+        x, y = float(a[worst]), float(b[worst])
         raise AssertionError(f"not equal: largest difference {gap:.1e}, tolerance {tolerance:.0e} "
-                             f"({name}); at {worst} got {a[worst]:.6g}, expected {b[worst]:.6g}")
+                             f"({name}); at {worst} got {x:.6g}, expected {y:.6g}")
     print(f"equal: {a.shape} {name}, largest difference within {tolerance:.0e}")

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The largest |got - expected| / max(1, |expected|) that counts as the same, per dtype.
+from utils import checks
+
+# The largest ``checks.difference`` that counts as the same, per dtype.
 TOLERANCES = {"float64": 2e-5, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
 BOUNDS = (1e-9, 1e-5, 1e-3)  # a difference below is rounding, which depends on the computer
 LARGEST = 3      # switches in a set
@@ -68,15 +70,14 @@ def merged(switches):
 
 
 def gap(got, expected, defined_only=False):
-    """Return the largest |got - expected| / max(1, |expected|); infinite where only one is NaN.
+    """Return ``checks.difference``; infinite where only one of both is NaN.
 
     ``defined_only``: elements where expected is NaN are not compared.
     """
-    with np.errstate(all="ignore"):
-        gaps = np.abs(got - expected) / np.maximum(1.0, np.abs(expected))
-    passed = np.isnan(expected) & (np.isnan(got) | defined_only)
-    gaps = np.where(passed | (got == expected), 0.0, np.where(np.isnan(gaps), np.inf, gaps))
-    return float(gaps.max(initial=0.0))
+    if defined_only:
+        got = np.where(np.isnan(expected), np.nan, got)
+    found = checks.difference(got, expected)
+    return np.inf if np.isnan(found) else found
 
 
 def rounded(number):

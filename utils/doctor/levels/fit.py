@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from utils import checks
 from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES
 
 AXES = ((KEYS,), (QUERIES,), (HEADS,), (HEADS, KEYS), (BATCH,))
@@ -37,7 +38,7 @@ def scales(weights, products, where):
         if not used.any() or not (x ** 2).sum() > 0:
             continue
         scale = (x * y).sum() / (x ** 2).sum()
-        if np.abs(y - scale * x).max() < TOLERANCE * max(1.0, np.abs(y).max()):
+        if checks.difference(scale * x, y) < TOLERANCE:
             found[axes] = float(scale)
     return found
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import masks
+from utils import checks, masks
 from utils.doctor._search import Switch
 from utils.doctor.faulty.kernel import Band, Masking
 from utils.doctor.levels import fit, kernel_cases
@@ -54,7 +54,7 @@ def _scales(first, second):
     found = {}
     for axes in first.keys() & second.keys():
         a, b = first[axes], second[axes]
-        if abs(a - b) < 1e-5 * max(1.0, abs(a)) and abs(a - 1.0) > 1e-5:
+        if checks.difference(b, a) < 1e-5 and abs(a - 1.0) > 1e-5:
             found[round(a, 6)] = Switch("constant scale", {"scale": a}, f"the scale is {a:.6g}")
     return [*found.values()]
 
@@ -72,7 +72,7 @@ def _mask_values(views, options):
             s, t = (view.scales[axes] for view in views)
             for x, y, scaled in ((a, b, False), (a / s, b / t, True)):
                 added = how == "add" and min(abs(x), abs(abs(x) - 1)) < 1e-6  # 0, or the mask
-                if abs(x - y) < 1e-4 * max(1.0, abs(x)) and not added:
+                if checks.difference(y, x) < 1e-4 and not added:
                     found.setdefault((how, part), Switch(
                         "mask value too high", {"masking": Masking(how, part, x, scaled)},
                         mask_value_text(how, f"{x:.6g}")))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import masks, reference, sizes
+from utils import checks, masks, reference, sizes
 
 
 class Finding(NamedTuple):
@@ -126,12 +126,8 @@ def masked(case, keep, itself=False):
 
 
 def gaps(got, expected):
-    """Return |got - expected| / max(1, max|expected|); infinite for a NaN that is not shared."""
-    same = (got == expected) | (np.isnan(got) & np.isnan(expected))
-    finite = np.abs(expected[np.isfinite(expected)])
-    with np.errstate(invalid="ignore"):
-        found = np.where(same, 0.0, np.abs(got - expected))
-    return np.nan_to_num(found, nan=np.inf, posinf=np.inf) / max(1.0, finite.max(initial=0.0))
+    """Return ``checks.differences``; infinite for a NaN that is not shared."""
+    return np.nan_to_num(checks.differences(got, expected), nan=np.inf, posinf=np.inf)
 
 
 def location(index):
