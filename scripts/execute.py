@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[1]
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_METADATA = ("tags", "mystnb", "cellView")
 # The one place in a first cell that this script writes.
-TIMES = re.compile(r"\d+ minutes to read, \d+ seconds? to run")
+TIMES = re.compile(r"\d+ minutes to read(?:, \d+ to go deeper)?(?:, \d+ for the exercises)?"
+                   r", \d+ seconds? to run")
+EXERCISE = re.compile(r"^\*\*\d+\. .*?\*\* \((\d+) minutes", re.MULTILINE)
 
 
 def notebooks():
@@ -30,19 +32,44 @@ def notebooks():
 
 
 def reading_minutes(nb):
-    """Return how long a page takes: 200 words or 20 lines of code a minute, in steps of five."""
-    text = " ".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    lines = sum(len(cell.source.splitlines()) for cell in nb.cells
-                if cell.cell_type == "code" and "hide-cell" not in cell.metadata.get("tags", []))
-    return max(5, 5 * round((len(text.split()) / 200 + lines / 20) / 5))
+    """Return the minutes for (the main text, Going deeper, the exercises), ints.
+
+    A minute is 120 words or 12 lines of code, and the first two are rounded to five. Folded cells
+    and Further reading do not count; an exercise says itself how long it takes.
+    """
+    minutes, part = {"main": 0.0, "Going deeper": 0.0}, "main"
+    exercises = 0
+    for cell in nb.cells:
+        if cell.cell_type == "markdown":
+            for text in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE):
+                title = re.match(r"## (Exercises|Going deeper|Further reading)$", text, re.MULTILINE)
+                part = title[1] if title else part
+                exercises += sum(map(int, EXERCISE.findall(text)))
+                if part in minutes:
+                    minutes[part] += len(text.split()) / 120
+        elif part in minutes and not {"hide-cell", "hide-input"} & {*cell.metadata.get("tags", [])}:
+            minutes[part] += len(cell.source.splitlines()) / 12
+    main, deeper = (5 * round(n / 5) for n in minutes.values())
+    return max(5, main), deeper, exercises
 
 
-def write_times(nb, seconds):
-    """Write minutes and seconds into the first cell; raises ValueError when it has no place."""
-    times = f"{reading_minutes(nb)} minutes to read, {seconds} second{'s' * (seconds > 1)} to run"
-    nb.cells[0].source, found = TIMES.subn(times, nb.cells[0].source)
+def write_times(nb, seconds=None):
+    """Write the times into the first cell; ``seconds`` None keeps those of the last run.
+
+    Raises ValueError when the cell has no place for them.
+    """
+    found = TIMES.search(nb.cells[0].source)
     if not found:
         raise ValueError("the first cell must say “N minutes to read, N seconds to run”")
+    seconds = seconds or int(re.search(r"(\d+) seconds? to run", found[0])[1])
+    main, deeper, exercises = reading_minutes(nb)
+    times = [f"{main} minutes to read"]
+    if deeper:
+        times.append(f"{deeper} to go deeper")
+    if exercises:
+        times.append(f"{exercises} for the exercises")
+    times.append("1 second to run" if seconds == 1 else f"{seconds} seconds to run")
+    nb.cells[0].source = nb.cells[0].source.replace(found[0], ", ".join(times))
 
 
 def joined(outputs):

@@ -44,14 +44,14 @@ class Page:
 
     @property
     def solutions(self):
-        """Return (number, cell) for the code cells after the setup that are folded away."""
-        return [(n, cell) for n, cell in self.code[1:] if "hide-cell" in tags(cell)]
+        """Return (number, cell) for the solutions of the exercises."""
+        return [(n, cell) for n, cell in self.code[1:]
+                if cell.source.startswith("# @title Solution\n")]
 
     @property
     def shown(self):
         """Return (number, cell) for the code cells that a reader reads on the way."""
-        hidden = {n for n, _ in self.solutions}
-        return [(n, cell) for n, cell in self.code[1:] if n not in hidden]
+        return [(n, cell) for n, cell in self.code[1:] if "hide-cell" not in tags(cell)]
 
     @property
     def first_source(self):

@@ -116,15 +116,15 @@ def sections_check_values(page):
 
 @rule
 def solutions_fold_run_and_assert(page):
-    """Each is tagged, titled and checked, and a page has at least two."""
+    """Solutions and checks of the text are tagged, titled and assert; two solutions or more."""
     for n, cell in page.code[1:]:
-        titled = cell.source.startswith("# @title Solution\n")
-        if titled != ("hide-cell" in tags(cell)):
-            yield f"cell {n}: “# @title Solution” and the tag hide-cell go together"
-        elif titled and cell.metadata.get("cellView") != "form":
-            yield f"cell {n}: a solution needs cellView form"
-        elif titled and not checks_something(cell.source):
-            yield f"cell {n}: the solution asserts nothing"
+        folded = cell.source.startswith(("# @title Solution\n", "# @title Check\n"))
+        if folded != ("hide-cell" in tags(cell)):
+            yield f"cell {n}: the tag hide-cell and “# @title Solution” or Check go together"
+        elif folded and cell.metadata.get("cellView") != "form":
+            yield f"cell {n}: a folded cell needs cellView form"
+        elif folded and not checks_something(cell.source):
+            yield f"cell {n}: the folded cell asserts nothing"
     if len(page.solutions) < 2:
         yield f"{len(page.solutions)} solutions, at least two"
 

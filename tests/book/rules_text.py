@@ -1,11 +1,12 @@
 """Rules on the text of a notebook: its first cell, Markdown, links, sections and rhythm."""
 
+import copy
 import re
 
 from notebook_page import ROOT, prose, rule
 
 from scripts import address
-from scripts.execute import TIMES, reading_minutes
+from scripts.execute import TIMES, write_times
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 LONG_RUNS = {"language_model": 240}   # seconds: it trains four models
@@ -31,8 +32,8 @@ EMOJI = re.compile("[\U0001F300-\U0001FAFF\u2600-\u26FF\u2705\u274C]")
 
 @rule
 def first_cell_promises(page):
-    """Title, question, what is built, what is needed, in this order."""
-    parts = {"# title": r"\A# \S", "*question?*": r"^\*[^*\n]+\?\*$",
+    """Title, the problem, what is built, what is needed, in this order."""
+    parts = {"# title": r"\A# \S", "the problem": r"^(?![#*])\S|^\*[^*\n]+\?\*$",
              "**You will build**": r"^\*\*You will build\*\* \S",
              "**You will need**": r"^\*\*You will need\*\* \S"}
     found = {name: re.search(part, page.first_source, re.MULTILINE)
@@ -50,9 +51,11 @@ def first_cell_tells_time_and_difficulty(page):
     if not found:
         yield "the first cell lacks “N minutes to read, N seconds to run”"
         return
-    minutes, seconds = map(int, re.findall(r"\d+", found.group()))
-    if minutes != reading_minutes(page.nb):
-        yield f"{minutes} minutes to read, by its length {reading_minutes(page.nb)}: make execute"
+    nb = copy.deepcopy(page.nb)
+    write_times(nb)
+    if nb.cells[0].source != page.first_source:
+        yield f"“{found[0]}”, by its length “{TIMES.search(nb.cells[0].source)[0]}”: make execute"
+    seconds = int(re.search(r"(\d+) seconds? to run", found[0])[1])
     limit = LONG_RUNS.get(page.path.stem, 90 if page.part >= 4 else 20)
     if not 1 <= seconds <= limit:
         yield f"{seconds} seconds to run, at most {limit}"
@@ -111,10 +114,11 @@ def headings_are_in_order(page):
 
 @rule
 def page_ends_as_all_do(page):
-    """Takeaways, Exercises, Further reading."""
-    last = [title for _, level, title in page.headings() if level == 2][-3:]
-    if last != LAST_SECTIONS:
-        yield f"the last sections are {last}, not {LAST_SECTIONS}"
+    """Takeaways, Exercises, Going deeper if there is any, Further reading."""
+    titles = [title for _, level, title in page.headings() if level == 2]
+    last = [title for title in titles if title != "Going deeper"][-3:]
+    if last != LAST_SECTIONS or "Going deeper" in titles and titles[-2:-1] != ["Going deeper"]:
+        yield f"the last sections are {titles[-4:]}, not {LAST_SECTIONS}"
 
 
 @rule

@@ -59,13 +59,29 @@ def test_what_is_printed_in_a_row_is_joined_and_nothing_else():
 
 def test_reading_time_counts_words_and_visible_code_and_rounds_to_five_minutes(tmp_path):
     nb = nbformat.read(notebook(tmp_path / "page.ipynb"), as_version=4)
-    assert execute.reading_minutes(nb) == 5
-    nb.cells.append(nbformat.v4.new_markdown_cell("word " * 2000))          # ten minutes
-    assert execute.reading_minutes(nb) == 10
-    nb.cells.append(nbformat.v4.new_code_cell("x = 1\n" * 100))             # five more
-    assert execute.reading_minutes(nb) == 15
+    assert execute.reading_minutes(nb) == (5, 0, 0)
+    nb.cells.append(nbformat.v4.new_markdown_cell("word " * 1200))          # ten minutes
+    assert execute.reading_minutes(nb) == (10, 0, 0)
+    nb.cells.append(nbformat.v4.new_code_cell("x = 1\n" * 60))              # five more
+    assert execute.reading_minutes(nb) == (15, 0, 0)
     nb.cells[-1].metadata["tags"] = ["hide-cell"]
-    assert execute.reading_minutes(nb) == 10
+    assert execute.reading_minutes(nb) == (10, 0, 0)
+
+
+def test_exercises_and_what_goes_deeper_are_counted_apart(tmp_path):
+    nb = nbformat.read(notebook(tmp_path / "page.ipynb"), as_version=4)
+    nb.cells[0].source += "\n\n" + "word " * 590 + "## A heading"
+    nb.cells += [nbformat.v4.new_markdown_cell(text) for text in (
+        "## Exercises\n\n**1. Add** (7 minutes, ●○○). " + "word " * 900,
+        "## Going deeper\n\n### One\n\n" + "word " * 1190,
+        "**2. Subtract** (8 minutes, ●●○). Why?",
+        "## Further reading\n\n" + "word " * 900)]
+    assert execute.reading_minutes(nb) == (5, 10, 15)
+    execute.write_times(nb)
+    assert nb.cells[0].source.startswith(
+        "# A page\n\n5 minutes to read, 10 to go deeper, 15 for the exercises, 99 seconds to run")
+    execute.write_times(nb, 1)
+    assert "15 for the exercises, 1 second to run ·" in nb.cells[0].source
 
 
 def test_first_cell_without_a_place_for_the_times_is_an_error(tmp_path):

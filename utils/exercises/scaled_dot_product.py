@@ -168,6 +168,14 @@ check = Check({
         "standard deviations; the ratio of two weights is exp of the difference of their scores."),
         "Of 7/144, softmax ignores 3/144, which shifts whole rows. The other 4/144 makes all "
         "weights nearly equal, so on rand almost any divisor passes a loose test."),
+    "black_box": Exercise(_black_box, (
+        "If v is the identity matrix, the context *is* the weights.",
+        "The log of a weight is its score minus the log of the row's sum, which all keys of a row "
+        "share. Take differences between keys, or subtract the mean.",
+        "Subtract the mean from q · k too. Then the logs are a multiple of it: by which factor, if "
+        "the program divides by c?"),
+        "The logs of the weights are the scores, up to one number per row, so softmax hides almost "
+        "nothing. `utils.doctor` finds a scale in this way."),
     "hide": Exercise(_hide, (
         "The program without the division must start with the scores of the one with it: how much "
         "shorter must q be?",
@@ -178,12 +186,4 @@ check = Check({
         "The shorter start makes the first scores equal; the smaller steps are needed because the "
         "constant counts twice in an update. Together, start and step size can absorb any "
         "constant."),
-    "black_box": Exercise(_black_box, (
-        "If v is the identity matrix, the context *is* the weights.",
-        "The log of a weight is its score minus the log of the row's sum, which all keys of a row "
-        "share. Take differences between keys, or subtract the mean.",
-        "Subtract the mean from q · k too. Then the logs are a multiple of it: by which factor, if "
-        "the program divides by c?"),
-        "The logs of the weights are the scores, up to one number per row, so softmax hides almost "
-        "nothing. `utils.doctor` finds a scale in this way."),
 })
