@@ -117,7 +117,7 @@ def page_ends_as_all_do(page):
     """Takeaways, Exercises, Going deeper if there is any, Further reading."""
     titles = [title for _, level, title in page.headings() if level == 2]
     last = [title for title in titles if title != "Going deeper"][-3:]
-    if last != LAST_SECTIONS or "Going deeper" in titles and titles[-2:-1] != ["Going deeper"]:
+    if last != LAST_SECTIONS or ("Going deeper" in titles and titles[-2:-1] != ["Going deeper"]):
         yield f"the last sections are {titles[-4:]}, not {LAST_SECTIONS}"
 
 
