@@ -42,7 +42,7 @@ def reading_minutes(nb):
     for cell in nb.cells:
         if cell.cell_type == "markdown":
             for text in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE):
-                title = re.match(r"## (Exercises|Going deeper|Further reading)$", text, re.MULTILINE)
+                title = re.match(r"## (Exercises|Going deeper|Further reading)\n", text + "\n")
                 part = title[1] if title else part
                 exercises += sum(map(int, EXERCISE.findall(text)))
                 if part in minutes:

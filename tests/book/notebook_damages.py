@@ -36,7 +36,8 @@ def good_page():
     """Return a page that keeps every rule: six sections, two solutions, one figure."""
     path = ROOT / "chapters" / "1_one_head" / "good.ipynb"
     first = ("# Good: a page\n\n*What is good?*\n\n**You will build** one.\n\n**You will need** "
-             "[notation](../notation.md).\n\n5 minutes to read, 3 for the exercises, 1 second to run · difficulty ●○○ · "
+             "[notation](../notation.md).\n\n5 minutes to read, 3 for the exercises, 1 second to "
+             "run · difficulty ●○○ · "
              f"[Open in Colab]({address.colab(path.relative_to(ROOT).as_posix())})")
     text = nbformat.v4.new_markdown_cell
     cells = [text(first), code(SETUP, tags=["hide-cell"]),
