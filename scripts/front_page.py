@@ -66,7 +66,7 @@ def draw_arcs(tokens, weights):
         if weight > 0.5:
             ax.text((here + place) / 2, radius / 9 - 0.32, f"{weight:.0%}", ha="center",
                     color=plots.COLOURS[0], weight="bold")
-    ax.set(xlim=(-0.5, widths.sum() + 0.5), ylim=(-0.4, 1.85))
+    ax.set(xlim=(-0.5, widths.sum() + 0.5), ylim=(-0.4, 2.1))
     ax.axis("off")
     return fig
 

@@ -38,6 +38,16 @@ def keras():
     return keras
 
 
+# --- the picture
+
+def test_the_arcs_are_what_the_trained_head_computes():
+    tokens, weights = front_page.attention_of_a_word()
+    said = re.search(r"“(\w+)” gets (\d+) %", PAGE.read_text())
+    assert tokens[int(weights.argmax())] == said[1]
+    assert abs(100 * weights.max() - int(said[2])) < 0.5
+    assert abs(weights.sum() - 1) < 1e-5
+
+
 # --- the four programs
 
 def test_three_programs_of_the_front_page_are_the_equation_and_the_fourth_is_not():
