@@ -149,6 +149,8 @@ MANUALS = {
         ("PyTorch, `scaled_dot_product_attention`", "what True means, `scale=` and `is_causal=`"),
     PYTORCH + "generated/torch.nn.MultiheadAttention.html":
         ("PyTorch, `nn.MultiheadAttention`", "the opposite meaning of True"),
+    PYTORCH + "nn.attention.bias.html":
+        ("PyTorch, `torch.nn.attention.bias`", "the two causal alignments"),
     PYTORCH + "generated/torch.einsum.html": ("PyTorch, `torch.einsum`", "its letters"),
     PYTORCH + "generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook":
         ("PyTorch, `register_forward_hook`", "looking inside a module"),

@@ -73,16 +73,6 @@ def _prefix(prefix):
 
 
 check = Check({
-    "corners": Exercise(parts({f"{size} {align}": _grid(f"{size} {align}")
-                               for size in SIZES for align in OTHER}), (
-        "A causal mask lets query i attend to the keys up to its own position. The two alignments "
-        "differ in the position of query 0.",
-        "From the top left, query 0 has the position of key 0. From the bottom right, the *last* "
-        "query has the position of the last key: shift the diagonal until it ends there.",
-        "Take 5 queries and 2 keys from the bottom right: the last query attends to both keys, the "
-        "one before to one key. How many keys are left for the first three?"),
-        "Only 5 x 2 from the bottom right has fully masked rows. If you meet this mask, ask "
-        "whether the two sizes were swapped."),
     "three_programs": Exercise(predictions(  # B's odds from two digits: 2.64 to 2.81
         {"A": "inverted", "B": "added", "C": "right", "factor": math.e},
         {"A": "Which two keys got all the weight, and what does keep say about them?",
@@ -109,4 +99,14 @@ check = Check({
         "question.",
         "causal(n) has the axes (i, j). A condition on keys, (j,), broadcasts to it as it is."),
         "There are two reasons to allow a pair, so they are joined by |."),
+    "corners": Exercise(parts({f"{size} {align}": _grid(f"{size} {align}")
+                               for size in SIZES for align in OTHER}), (
+        "A causal mask lets query i attend to the keys up to its own position. The two alignments "
+        "differ in the position of query 0.",
+        "From the top left, query 0 has the position of key 0. From the bottom right, the *last* "
+        "query has the position of the last key: shift the diagonal until it ends there.",
+        "Take 5 queries and 2 keys from the bottom right: the last query attends to both keys, the "
+        "one before to one key. How many keys are left for the first three?"),
+        "Only 5 x 2 from the bottom right has fully masked rows. If you meet this mask, ask "
+        "whether the two sizes were swapped."),
 })

@@ -77,7 +77,7 @@ figures("mask-painter", (root, {q, k, v, lengths, empty}) => {
       const isEmpty = empty.includes(i);
       map.tBodies[0].rows[i].classList.toggle("empty", isEmpty);
       buttons[i].setAttribute("aria-label",
-        `query ${i}: ${isEmpty ? "show it every key" : "hide every key from it"}`);
+        `query ${i}: ${isEmpty ? "unmask all its keys" : "mask all its keys"}`);
       sumCells[i].textContent = Number.isNaN(sums[i]) ? "NaN" : sums[i].toFixed(3);
       sumCells[i].dataset.value = sums[i];
       for (const j of keys) {
@@ -88,7 +88,7 @@ figures("mask-painter", (root, {q, k, v, lengths, empty}) => {
         cell.tabIndex = i === state.at[0] && j === state.at[1] ? 0 : -1;
         cell.setAttribute("aria-selected", kept);
         cell.setAttribute("aria-label",
-          `query ${i}, key ${j}: ${kept ? "seen" : "masked"}, weight ${round2(weights[i][j])}`);
+          `query ${i}, key ${j}: ${kept ? "" : "masked, "}weight ${round2(weights[i][j])}`);
       }
       context[i]?.forEach((x, c) =>
         drawCell(contextCells[i][c], x, Math.abs(x) / 2, x < 0 ? ORANGE : BLUE));
@@ -99,25 +99,25 @@ figures("mask-painter", (root, {q, k, v, lengths, empty}) => {
   };
 
   const FATES = {
-    zeros: ["zeros", ". It takes nothing from anywhere, and its gradient is finite."],
+    zeros: ["zeros", ": the context is zero, and so is the gradient."],
     nan: ["NaN", ". The largest score is −inf, and −inf − (−inf) is not a number."],
-    uniform: [`uniform weights, 1/${nK} on every key`, ", the masked ones included."],
-    unmasked: ["the row without a mask", ". Beside −1e9 a score keeps seven decimals; softmax "
-      + "takes the −1e9 away again, and every masked key is seen."],
-    mixed: ["a mixture", ". The fill swallowed some scores and left others."],
+    uniform: [`uniform weights, 1/${nK} on every key`, ", although all of them are masked."],
+    unmasked: ["the row without a mask", ". The same number was added to all scores, so their "
+      + "differences are the same, and softmax depends on nothing else."],
+    mixed: ["a mixture", ". Rounding made some of the scores equal, and others not."],
   };
   const drawVerdict = ({weights, empty}) => {
     const i = empty.includes(state.at[0]) ? state.at[0] : empty[0], verdict = get("verdict");
     const fate = i === undefined ? "none" : fateOf(weights[i], softmax(scoresOf(i), "float64"));
-    const parts = ["Every query sees a key, so the fill makes no difference."];
+    const parts = ["No row is fully masked, so the mask value makes no difference."];
     if (fate !== "none") {
       const fill = Object.fromEntries(FILLS)[state.fill];
-      const how = {zeros: "Our contract"}[state.fill]
-        ?? `${fill} ${state.add ? "added to" : "written over"} its scores`;
-      parts.splice(0, 1, `Query ${i} sees nothing. ${how}, in ${state.dtype}, gives `,
+      const how = {zeros: "Our contract gives"}[state.fill]
+        ?? `If ${fill} ${state.add ? "is added to" : "replaces"} its scores, ${state.dtype} gives`;
+      parts.splice(0, 1, `The row of query ${i} is fully masked. ${how} `,
         make("b", {}, FATES[fate][0]), FATES[fate][1]);
       if (state.fill === "-1e9" && state.dtype === "float16") {
-        parts.push(" float16 ends at −65504: −1e9 has become −inf.");
+        parts.push(" The lowest number of float16 is −65504, so −1e9 has become −inf.");
       }
     }
     const before = verdict.textContent, text = make("p", {}, ...parts);
@@ -163,7 +163,7 @@ figures("mask-painter", (root, {q, k, v, lengths, empty}) => {
     drawTable(now);
   };
 
-  // Painting: the first cell decides whether this stroke hides or shows.
+  // Painting: the first cell decides whether this stroke masks or unmasks.
   let stroke = null;
   const placeOf = (element) => {
     const cell = element?.closest(".paint");
@@ -221,9 +221,9 @@ figures("mask-painter", (root, {q, k, v, lengths, empty}) => {
 
   const switches = {
     example: q.map((_, b) => [b, String(b)]),
-    causal: [["off", "off"], ["top_left", "top left"], ["bottom_right", "bottom right"]],
+    causal: [["off", "off"], ["top_left", "upper left"], ["bottom_right", "lower right"]],
     fill: FILLS,
-    add: [[false, "written"], [true, "added"]],
+    add: [[false, "replaces"], [true, "is added"]],
     dtype: Object.keys(ROUND).map((name) => [name, name]),
   };
   for (const [name, options] of Object.entries(switches)) {
