@@ -278,6 +278,7 @@ THREADS = {
     GITHUB + "MarcoMeter/episodic-transformer-memory-ppo/pull/22":
         "the projection moved before the cut",
     GITHUB + "mlc-ai/mlc-llm/pull/3426": "one path forgot to divide",
+    GITHUB + "pytorch-tpu/transformers/pull/34": "one wrong letter in an einsum",
     GITHUB + "pytorch/pytorch/issues/41508": "NaN from a row that may attend to nothing",
     GITHUB + "pytorch/pytorch/pull/133882":
         "how `scaled_dot_product_attention` came to give zeros",

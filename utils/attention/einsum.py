@@ -1,7 +1,9 @@
 """Multi-head attention written with einsum and einops. Taught in chapter `einsum`.
 
-The letters differ from the rest of the course: l is i (query), t is j (key), head is h. k and v are
-the dimensions of one head in keys and in values; their numbers may differ.
+The layer is the one of einops' documentation, https://einops.rocks/pytorch-examples.html; the
+chapter lists what we changed. The letters differ from the rest of the course: l is i (query), t is
+j (key), head is h. k and v are the dimensions of one head in keys and in values; their numbers may
+differ.
 """
 
 import math
