@@ -146,7 +146,8 @@ def additive_case(dtype="float64"):
 def test_additive_attention_is_one_function_in_three_frameworks(dtype, lens):
     arrays, direction = additive_case(dtype), grad_out(2, 5, 8)
     keep = None if lens is None else keep_of(lens)[:, 0]
-    expected = numpy_attention.additive_attention(*map(reference.float64, arrays), keep)
+    expected, expected_weights = numpy_attention.additive_attention(
+        *map(reference.float64, arrays), keep)
     leaves = [torch.as_tensor(array).requires_grad_() for array in arrays]
     context, weights = torch_attention.additive_attention(*leaves, keep)
     wanted = torch.autograd.grad(context, leaves, torch.as_tensor(direction, dtype=context.dtype))
@@ -157,8 +158,9 @@ def test_additive_attention_is_one_function_in_three_frameworks(dtype, lens):
     variables = [part.kernel for part in (layer.W_q, layer.W_k, layer.w_v)]
     got, grads = gradients(lambda *x: layer(*x, lens), tensors(arrays[:3], dtype), direction,
                            variables)
-    close(numpy_attention.additive_attention(*arrays, keep), expected)
+    close(numpy_attention.additive_attention(*arrays, keep)[0], expected)
     close(context, expected)
+    close(weights, expected_weights)
     close(got, expected)
     close(layer.attention_weights, weights)
     for a, b in zip(grads, wanted, strict=True):
@@ -172,7 +174,8 @@ def test_additive_attention_pair_by_pair():
         exps = np.array([np.exp(w_v @ np.tanh(W_q.T @ q[b, i] + W_k.T @ k[b, j]))
                          for j in range(lens[b, i])])
         expected[b, i] = exps @ v[b, :lens[b, i]] / exps.sum() if lens[b, i] else 0
-    close(numpy_attention.additive_attention(q, k, v, W_q, W_k, w_v, keep_of(lens)[:, 0]), expected)
+    context, _ = numpy_attention.additive_attention(q, k, v, W_q, W_k, w_v, keep_of(lens)[:, 0])
+    close(context, expected)
 
 
 @pytest.mark.parametrize(("framework", "module"), [(np.asarray, numpy_attention),

@@ -1,7 +1,7 @@
 """Attention in NumPy. Taught in Part 1 and in chapter `per_head_loops`.
 
-``mha`` completes and corrects an encoder that takes one example at a time, with the packed
-parameters ``c_attn`` and ``c_proj`` of GPT-2.
+``mha`` is that of picoGPT (https://github.com/jaymody/picoGPT), for batches and any mask, with the
+packed parameters ``c_attn`` and ``c_proj`` of GPT-2.
 """
 
 import math
@@ -42,7 +42,7 @@ def masked_softmax(scores, keep=None):
 
 
 def attention(q, k, v, keep=None):
-    """Return the context softmax(q kᵀ / sqrt(d)) v, (…, i, d_v).
+    """Return (context, weights), (…, i, d_v) and (…, i, j).
 
     ``q`` is (…, i, d), ``k`` (…, j, d), ``v`` (…, j, d_v). ``keep`` is bool, True = may attend, and
     broadcasts to (…, i, j). Raises ValueError or TypeError for a mask that does not fit. Source:
@@ -50,16 +50,19 @@ def attention(q, k, v, keep=None):
     """
     keep = checks.keep(keep, q, k)
     scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])  # (…, i, j)
-    return masked_softmax(scores, keep) @ v
+    weights = masked_softmax(scores, keep)
+    return weights @ v, weights
 
 
 def additive_attention(q, k, v, W_q, W_k, w_v, keep=None):
-    """Return softmax(additive scores) v, (…, i, d_q), (…, j, d_k), (…, j, d_v) -> (…, i, d_v).
+    """Return (context, weights) with the scores w_v · tanh(q W_q + k W_k).
 
-    ``W_q``, ``W_k`` and ``w_v`` as in ``additive_scores``; ``keep`` and errors as in ``attention``.
+    (…, i, d_q), (…, j, d_k), (…, j, d_v) -> (…, i, d_v), (…, i, j). ``W_q``, ``W_k`` and ``w_v`` as
+    in ``additive_scores``; ``keep`` and errors as in ``attention``.
     """
     keep = checks.keep(keep, q @ W_q, k @ W_k)
-    return masked_softmax(additive_scores(q, k, W_q, W_k, w_v), keep) @ v
+    weights = masked_softmax(additive_scores(q, k, W_q, W_k, w_v), keep)
+    return weights @ v, weights
 
 
 def linear(x, w, b):
@@ -80,7 +83,7 @@ def mha(x, c_attn, c_proj, n_head, keep=None):
     qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 × (…, n_seq, n_embd)
     checks.divisible(qkv[0].shape[-1], n_head)
     qkv_heads = [np.split(side, n_head, axis=-1) for side in qkv]
-    contexts = [attention(q, k, v, keep)  # n_head × (…, n_seq, d)
+    contexts = [attention(q, k, v, keep)[0]  # n_head × (…, n_seq, d)
                 for q, k, v in zip(*qkv_heads, strict=True)]
     context = np.concatenate(contexts, axis=-1)  # (…, n_seq, n_embd)
     return linear(context, **c_proj)

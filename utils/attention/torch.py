@@ -67,9 +67,9 @@ def attention_per_head(q, k, v, n_heads, keep=None):
     d_head, keep = checks.per_head(q, k, v, n_heads, keep)
     contexts, weights = [], []
     for h in range(n_heads):
-        stripe = slice(h * d_head, (h + 1) * d_head)
+        columns = slice(h * d_head, (h + 1) * d_head)
         context_h, weights_h = attention(
-            q[..., stripe], k[..., stripe], v[..., stripe], keep[:, h])
+            q[..., columns], k[..., columns], v[..., columns], keep[:, h])
         contexts.append(context_h)  # (b, i, d)
         weights.append(weights_h)  # (b, i, j)
     return torch.cat(contexts, dim=-1), torch.stack(weights, dim=1)
