@@ -157,8 +157,8 @@ def _missed(scores):
 
 check = Check({
     "one_dot_product": Exercise(_one_dot_product, (
-        "The product of two one-hot vectors is 1 if they are equal and 0 if not. One character "
-        "takes 128 numbers: how many do six characters take?",
+        "A one-hot vector has a single 1 and otherwise zeros. The dot product of two of them is 1 "
+        "if they are equal and 0 if not. One character takes 128 numbers: how many do six take?",
         "Give every position a block of 128 numbers of its own. Where two blocks agree, the "
         "product grows by 1; at position n it should grow by n + 1.",
         "rows[..., None] == np.arange(128) is (…, 6, 128). Multiply the six blocks of one side by "
