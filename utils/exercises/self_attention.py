@@ -81,8 +81,12 @@ def _why_not_reversed(scores, v, tokens, c):
 
 
 def _bound(c):
+    """Judge the number that c must exceed: it may be rounded up, by 1 % at most, but not down."""
     if isinstance(c, str):
         return prediction(BOUND)(c)
+    if 0.99 * BOUND <= c < BOUND * (1 - 1e-6):
+        return (f"{c:.5g} is a little too small: with this c, the hardest strings are not "
+                "reversed. Round up.")
     size = "It is large enough, but not the smallest." if c > BOUND else "It fails on some strings."
     mistakes = {wrong: f"{size} {why}" for wrong, why in BOUND_MISTAKES.items()}
     return prediction(BOUND, mistakes, 0.01)(c)
@@ -148,11 +152,19 @@ LETTER_BEFORE = {
         None: "Give eight numbers: the position to which each query attends."}),
     "pairs": prediction(0, {4: "That holds for reversing.",
                             None: "Position 3 attends to position 2. To which does 2 attend?"}),
-    "one_matrix": prediction(False, "The inequality allows it, but symmetry does not: the score of "
-                                    "3 for 2 equals that of 2 for 3. In row 3 it must exceed the "
-                                    "score for 4. Continue like this through all rows.")}
+    "one_matrix": prediction(False, "With one matrix, the score of 3 for 2 equals that of 2 for 3. "
+                                    "In row 3 it must exceed the score for 4. Continue like this "
+                                    "through all rows.")}
 
 check = Check({
+    "letter_before": Exercise(parts(LETTER_BEFORE), (
+        "tokens.roll(1, dims=-1) of abcdefgh is habcdefg. Where does position 3 find its letter?",
+        "Two positions attend to each other if i attends to j and j to i. Follow the positions one "
+        "by one: which figure do they form?",
+        "With one matrix, s(i, j) = s(j, i). Row i needs s(i, i - 1) > s(i, i + 1) = s(i + 1, i). "
+        "Write that down for i = 0 … 7."),
+        "With one matrix, scores are symmetric. Then they would have to grow all the way round a "
+        "circle of eight positions, which is impossible."),
     "reversal": Exercise(parts({"matrices": _matrices, "c": _bound, "hardest": _hardest}), (
         "Attention must not depend on letters: which rows of W_q and W_k are zero? And which part "
         "of x should the values hold?",
@@ -170,12 +182,4 @@ check = Check({
         "Half of the letters are always right, the other half one time in ten."),
         "Half of the letters are certain and half need luck, one time in ten: 50 % + 5 %. A whole "
         "string needs luck four times. So the second matrix is worth its parameters."),
-    "letter_before": Exercise(parts(LETTER_BEFORE), (
-        "tokens.roll(1, dims=-1) of abcdefgh is habcdefg. Where does position 3 find its letter?",
-        "Two positions attend to each other if i attends to j and j to i. Follow the positions one "
-        "by one: which figure do they form?",
-        "With one matrix, s(i, j) = s(j, i). Row i needs s(i, i - 1) > s(i, i + 1) = s(i + 1, i). "
-        "Write that down for i = 0 … 7."),
-        "No two positions attend to each other, so the inequality allows it. But with one matrix "
-        "the scores would have to grow all the way round a circle, which is impossible."),
 })

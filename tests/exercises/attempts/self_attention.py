@@ -44,8 +44,8 @@ TIED = {"mirrored": 4, "letters": 0.55, "strings": 0.0001}
 BEFORE = {"picture": [7, 0, 1, 2, 3, 4, 5, 6], "pairs": 0, "one_matrix": False}
 
 RIGHT = {
-    "reversal": [REVERSAL, {"matrices": in_numpy, "c": 5.5, "hardest": list("jjjjjajj")},
-                 REVERSAL | {"hardest": "ABBBBBBB"},
+    "reversal": [REVERSAL, {"matrices": in_numpy, "c": 5.504, "hardest": list("jjjjjajj")},
+                 REVERSAL | {"hardest": "ABBBBBBB", "c": 5.55},
                  REVERSAL | {"matrices": placed(EYE, MIRROR),
                              "hardest": torch.tensor([[3, 3, 3, 3, 3, 3, 3, 0]])}],
     "one_for_two": [TIED, TIED | {"letters": np.float32(0.55), "strings": 1 / 10 ** 4}],
@@ -72,6 +72,8 @@ WRONG = {
         (REVERSAL | {"c": "5.5"}, "Write one number"),
         (REVERSAL | {"c": math.log(7)}, "divides every score"),
         (REVERSAL | {"c": 5.88}, "How many others are there"),
+        (REVERSAL | {"c": 5.5}, "the hardest strings are not reversed. Round up"),
+        (REVERSAL | {"c": 5.6}, "It is large enough, but not the smallest"),
         (REVERSAL | {"c": 10}, "It is large enough, but not the smallest"),
         (REVERSAL | {"c": 5}, "It fails on some strings. The mirror image gets"),
         (REVERSAL | {"c": None}, "Still open: c"),
