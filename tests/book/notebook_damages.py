@@ -37,7 +37,7 @@ def good_page():
     path = ROOT / "chapters" / "1_one_head" / "good.ipynb"
     first = ("# Good: a page\n\n*What is good?*\n\n**You will build** one.\n\n**You will need** "
              "[notation](../notation.md).\n\n5 minutes to read, 3 for the exercises, 1 second to "
-             "run · difficulty ●○○ · "
+             "run · difficulty ●○○ · main road · "
              f"[Open in Colab]({address.colab(path.relative_to(ROOT).as_posix())})")
     text = nbformat.v4.new_markdown_cell
     cells = [text(first), code(SETUP, tags=["hide-cell"]),
@@ -247,7 +247,7 @@ DAMAGES = {
              edit("[notation]", "x\n\n**You will build** [notation]"))],
     "first_cell_tells_time_and_difficulty": [
         edit("5 minutes to read, ", ""), edit("5 minutes", "45 minutes"),
-        edit("1 second ", "21 seconds "), edit("●○○", "easy"), edit("●○○", "○○●")],
+        edit("1 second ", "21 seconds "), edit("●○○", "easy"), edit("●○○", "○○●"), edit("main road", "by-road")],
     "first_cell_opens_in_colab": [
         edit("/1_one_head/good.ipynb)", "/good.ipynb)"),
         edit("[Open in Colab]", "[Open elsewhere]"),

@@ -61,6 +61,8 @@ def first_cell_tells_time_and_difficulty(page):
         yield f"{seconds} seconds to run, at most {limit}"
     if not re.search(r"difficulty (●○○|●●○|●●●)( |$)", page.first_source, re.MULTILINE):
         yield "the first cell lacks the difficulty, ●○○ to ●●●"
+    if page.part < 7 and not re.search(r" · (main|side) road · ", page.first_source):
+        yield "the first cell does not say “main road” or “side road”"
 
 
 @rule
