@@ -247,7 +247,8 @@ DAMAGES = {
              edit("[notation]", "x\n\n**You will build** [notation]"))],
     "first_cell_tells_time_and_difficulty": [
         edit("5 minutes to read, ", ""), edit("5 minutes", "45 minutes"),
-        edit("1 second ", "21 seconds "), edit("●○○", "easy"), edit("●○○", "○○●"), edit("main road", "by-road")],
+        edit("1 second ", "21 seconds "), edit("●○○", "easy"), edit("●○○", "○○●"),
+        edit("main road", "by-road")],
     "first_cell_opens_in_colab": [
         edit("/1_one_head/good.ipynb)", "/good.ipynb)"),
         edit("[Open in Colab]", "[Open elsewhere]"),

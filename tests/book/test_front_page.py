@@ -4,13 +4,14 @@ import math
 import re
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from scripts import front_page
+from scripts import execute, front_page
 from utils import frameworks, masks, reference, sizes
 from utils.attention import numpy as numpy_attention, torch as torch_attention
 from utils.checks import TOLERANCES, difference
@@ -46,6 +47,15 @@ def test_the_arcs_are_what_the_trained_head_computes():
     assert tokens[int(weights.argmax())] == said[1]
     assert abs(100 * weights.max() - int(said[2])) < 0.5
     assert abs(weights.sum() - 1) < 1e-5
+
+
+def test_the_hours_of_the_main_road_are_those_of_its_pages():
+    pages = [nbformat.read(path, as_version=4) for path in execute.notebooks()]
+    minutes = [execute.reading_minutes(nb) for nb in pages
+               if " · main road · " in nb.cells[0].source]
+    said = re.search(r"about (\d+) hours to read, and (\d+) more", PAGE.read_text())
+    read, _, exercises = (round(sum(column) / 60) for column in zip(*minutes, strict=True))
+    assert (int(said[1]), int(said[2])) == (read, exercises)
 
 
 # --- the four programs
