@@ -240,6 +240,20 @@ def test_a_batch_of_nothing_but_padding_leaves_no_trace():
     assert difference(layer(x, cache=cache), layer(x)) < 1e-12
 
 
+def test_where_nothing_is_hidden_no_mask_is_made():
+    layer, cache, asked = layer_of(CausalAttention, 12, 3), Cache(), []
+
+    def attend(q, k, v, keep, causal):
+        asked.append((keep if keep is None else keep.int().tolist(), causal))
+        return q
+
+    layer.attend = attend
+    layer(random(2, 3, 12))
+    layer(random(2, 2, 12), cache=cache)
+    layer(random(2, 1, 12), cache=cache)
+    assert asked == [(None, True), ([[1, 0], [1, 1]], False), (None, False)]
+
+
 def test_positions_begin_at_zero():
     assert Cache().next_positions(random(2, 3, 4)).tolist() == [0, 1, 2]
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 from exact import raises
 
-from utils import checks, masks, sizes
+from utils import checks, frameworks, masks, sizes
 from utils.checks import cache as cache_checks
+from utils.checks.causal import with_causal
 
 Q, K, _ = sizes.qkv()  # scores (b, h, i, j) = (2, 3, 5, 7)
 
@@ -105,6 +106,9 @@ def test_axes_of_one_head_are_named_too():
                             "has size 5 in the scores, 2 in keep; if it masks the keys of each "
                             "example, pass keep[:, None]"):
         checks.keep(np.ones((2, 7), dtype=bool), Q[:, 0], K[:, 0])
+    with raises(ValueError, "keep (5, 8) does not broadcast to the scores (5, 7): axis j has "
+                            "size 7 in the scores, 8 in keep"):
+        checks.keep(np.ones((5, 8), dtype=bool), Q[0, 0], K[0, 0])
     with raises(ValueError, "keep (4, 1, 1, 1, 1, 1) does not broadcast to the scores (9, 9, "
                             "2, 3, 5, 7): axis … has size 9 in the scores, 4 in keep"):
         checks.keep(np.ones((4, 1, 1, 1, 1, 1), dtype=bool),
@@ -149,6 +153,14 @@ def test_a_subclass_of_a_tensor_gets_a_mask_of_its_framework():
     assert isinstance(checks.keep(np.ones((2, 3), bool), q, k), torch.Tensor)
 
 
+def test_a_tensor_of_tensorflow_gets_a_mask_of_tensorflow():
+    tf = frameworks.tensorflow()
+    mask = masks.causal(3)
+    keep = checks.keep(mask, tf.zeros((3, 4)), tf.zeros((3, 4)))
+    assert tf.is_tensor(keep)
+    np.testing.assert_array_equal(keep, mask)
+
+
 def test_boolean_copies_what_pytorch_would_not_take():
     frozen = masks.causal(3)
     frozen.setflags(write=False)
@@ -161,8 +173,8 @@ def test_boolean_copies_what_pytorch_would_not_take():
 
 def test_q_and_k_of_different_width_are_refused():
     with raises(ValueError, "q and k must have the same head dimension (last axis): q has 4, k "
-                            "has 3"):
-        checks.keep(None, Q, K[..., :3])
+                            "has 2"):
+        checks.keep(None, Q, K[..., :2])
 
 
 def test_per_head_gives_every_head_a_mask():
@@ -251,6 +263,21 @@ def test_lengths_come_back_as_an_array():
     assert isinstance(checks.lengths([1], 7), np.ndarray)
 
 
+# --- the sequence first
+
+def test_of_a_mask_of_bools_no_number_is_asked():
+    mask = torch.empty(5, 7, 2, dtype=torch.bool, device="meta")
+    assert checks.sequence_mask(mask, (5, 2, 12), (7, 2, 12)).device.type == "meta"
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_a_tensor_of_0_and_1_becomes_a_tensor_of_bools(dtype):
+    mask = torch.as_tensor(np.random.default_rng(0).random((5, 7, 2)) < 0.5)
+    keep = checks.sequence_mask(mask.to(dtype), (5, 2, 12), (7, 2, 12))
+    assert isinstance(keep, torch.Tensor)
+    assert keep.equal(mask)
+
+
 # --- positions in a cache
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (0,), (2, 0)], ids=str)
@@ -258,6 +285,56 @@ def test_the_last_position_of_each_text_is_minus_1_without_any(shape):
     positions = torch.arange(math.prod(shape)).reshape(shape)
     last = {(3,): [2], (2, 3): [[2], [5]], (0,): [-1], (2, 0): [[-1], [-1]]}[shape]
     assert cache_checks.latest(positions).tolist() == last
+
+
+def test_positions_that_are_no_integers_say_how_to_count():
+    with raises(TypeError, "positions must be integers, -1 for padding, got torch.bool; from a "
+                           "bool mask real (b, i), True where there is a token, compute "
+                           "(real.cumsum(-1) - 1).masked_fill(~real, -1)"):
+        cache_checks.positions(torch.ones(5, dtype=torch.bool), 2, 5)
+
+
+K_V = torch.zeros(2, 3, 5, 4)  # keys, and values
+
+
+@pytest.mark.parametrize(("k", "v", "start", "message"), [
+    ((2, 3, 1, 4), (2, 3, 2, 4), 5, "keys and values must have equal shapes except for the last "
+                                    "axis, got (2, 3, 1, 4) and (2, 3, 2, 4)"),
+    ((3, 3, 1, 4), (3, 3, 1, 4), 5, "the cache holds keys (b, h, j, d) = (2, 3, 5, 4), got new "
+                                    "keys (3, 3, 1, 4): only j may differ; a new batch of "
+                                    "sequences needs a new cache"),
+    ((2, 3, 1, 4), (2, 3, 1, 4), 4, "got a new token at position 4, but the cache already holds "
+                                    "position 4: new positions must follow those in the cache")])
+def test_what_does_not_fit_the_cache_is_told_with_the_cause(k, v, start, message):
+    with raises(ValueError, message):
+        cache_checks.fits((K_V, K_V, torch.arange(5)), torch.zeros(k), torch.zeros(v),
+                          torch.arange(start, start + k[2]))
+
+
+def test_shared_heads_are_told_with_all_shapes():
+    with raises(ValueError, "q, k and v must be (b, h, i, d), (b, h_kv, j, d) and (b, h_kv, j, "
+                            "d_v), got (2, 3, 5, 4), (1, 3, 5, 4), (1, 3, 5, 4)"):
+        cache_checks.shared(K_V, K_V[:1], K_V[:1])
+
+
+def test_too_little_room_says_what_to_do():
+    with raises(ValueError, "the cache has room=5, but holds 4 columns and got 2 new ones: create "
+                            "it with room=6 or more, or, if it has a window, pass smaller chunks"):
+        cache_checks.fits_room(5, 4, 2)
+
+
+def test_a_gradient_is_refused_with_a_way_out():
+    with raises(ValueError, "k or v requires a gradient, but this cache overwrites values that the "
+                            "backward pass would need: decode under torch.no_grad(), or use "
+                            "utils.attention.cache.Cache"):
+        cache_checks.not_recorded(K_V, K_V.clone().requires_grad_())
+
+
+# --- a causal mask
+
+def test_a_causal_mask_needs_no_axis_of_heads():
+    for q in (K_V, K_V[0], K_V[0, 0]):
+        assert with_causal(None, True, q, q).equal(torch.ones(5, 5).tril().bool())
 
 
 # --- any framework
@@ -317,6 +394,8 @@ def test_difference_of_what_is_not_finite():
     assert np.isnan(checks.difference([nan, 1.0], [1.0, 1.0]))
     assert np.isnan(checks.difference([1.0, 1.0], [1.0, nan]))
     assert checks.difference(np.zeros(0), np.zeros(0)) == 0.0
+    with np.errstate(over="raise"):
+        assert checks.difference([1e308], [-1e308]) == inf
 
 
 @pytest.mark.parametrize(("name", "tolerance"), checks.TOLERANCES.items())
