@@ -1,4 +1,4 @@
-"""Four interactive figures: HTML with inline script, without requests or widget state.
+"""Five interactive figures: HTML with inline script, without requests or widget state.
 
 Each figure is a fragment with its own style, script and data. It is in a shadow root, so the styles
 of the page and other figures do not affect it. Equal arguments give equal bytes.
@@ -43,6 +43,24 @@ def _fill(template, config):
 
     return re.sub(r"\{\{([\w.]+)\}\}", part,
                   (TEMPLATES / f"{template}.html").read_text(encoding="utf-8"))
+
+
+def three_tokens(tokens, q, k, v):
+    """Return a figure in which the reader moves the queries, keys and values of three tokens.
+
+    ``tokens`` are three str; q, k and v are (3, 2), with elements in -4 .. 4. The figure computes
+    softmax(q k^T) v, without a scale. Raises ValueError for other shapes or elements.
+    """
+    config = {"tokens": list(tokens)}
+    for name, side in (("q", q), ("k", k), ("v", v)):
+        side = checks.to_numpy(side).astype(np.float64)
+        if len(config["tokens"]) != 3 or side.shape != (3, 2):
+            raise ValueError(f"this figure draws three tokens with vectors of two dimensions: got "
+                             f"{len(config['tokens'])} tokens and {name} {side.shape}")
+        if not (np.abs(side) <= 4).all():  # NaN is not
+            raise ValueError(f"the elements of {name} must be in -4 .. 4 to be drawn")
+        config[name] = side.tolist()
+    return Figure("three_tokens", config)
 
 
 def reshape_microscope(batch=sizes.BATCH, length=sizes.N_Q, heads=sizes.HEADS,
