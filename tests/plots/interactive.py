@@ -41,6 +41,12 @@ def head_browser():
                                 start=(1, 2))
 
 
+def three_tokens():
+    """Return the figure of three tokens, with small numbers."""
+    q, k, v = np.random.default_rng(2).integers(-4, 5, size=(3, 3, 2))
+    return explore.three_tokens(("the", "river", "bank"), q, k, v)
+
+
 Q, K, V = (side[:, 0] for side in sizes.qkv())
 
 

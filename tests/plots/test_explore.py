@@ -5,13 +5,25 @@ import numpy as np
 import pytest
 import torch
 from first import first
-from interactive import CHANCES, HOSTILE, K, Q, V, choose, head_browser, luminance, plain_softmax
+from interactive import (
+    CHANCES,
+    HOSTILE,
+    K,
+    Q,
+    V,
+    choose,
+    head_browser,
+    luminance,
+    plain_softmax,
+    three_tokens,
+)
 from page_audit import accessibility, too_wide
 
 from utils import sizes
 from utils.plots import explore
 
-FIGURES = (explore.reshape_microscope, explore.mask_painter, head_browser, explore.cost_crossing)
+FIGURES = (three_tokens, explore.reshape_microscope, explore.mask_painter, head_browser,
+           explore.cost_crossing)
 
 
 @pytest.mark.parametrize("make", FIGURES)
@@ -28,8 +40,9 @@ def test_a_figure_is_small_and_asks_no_host(make):
 
 
 def test_plain_text_is_short_and_stable():
-    assert [repr(make()) for make in FIGURES] == ["<reshape microscope>", "<mask painter>",
-                                                 "<head browser>", "<cost crossing>"]
+    assert [repr(make()) for make in FIGURES] == [
+        "<three tokens>", "<reshape microscope>", "<mask painter>", "<head browser>",
+        "<cost crossing>"]
 
 
 def test_figures_do_not_change_their_arguments():

@@ -95,8 +95,8 @@ check = Check({
     "loops": Exercise(_loops, (
         "Take the queries one after another. For each of them, make a list of exponentials, one "
         "for each key.",
-        "The score is sum(a * b for a, b in zip(query, key)). Divide each exponential by the sum of "
-        "the list, before you go on to the values.",
+        "The score is sum(a * b for a, b in zip(query, key)). Divide each exponential by the sum "
+        "of the list, before you go on to the values.",
         "Element c of the context is sum(w * value[c] for w, value in zip(weights, values))."),
         "Two nested loops, over queries and over keys: that is all of attention, and the number of "
         "scores is their product."),

@@ -32,9 +32,7 @@ def _box(ax, x, y, text, here=False, width=1.9, height=0.46):
 
 def _arrow(ax, *points, text="", side="left", colour=EDGE):
     """Draw an arrow through (x, y) points; ``text`` stands beside its last part."""
-    for start, end in zip(points[:-2], points[1:-1], strict=True):
-        ax.plot(*zip(start, end, strict=True), color=colour, linewidth=1.4,
-                solid_capstyle="round")
+    ax.plot(*zip(*points[:-1], strict=True), color=colour, linewidth=1.4)
     (x0, y0), (x1, y1) = points[-2:]
     ax.annotate("", (x1, y1), (x0, y0), arrowprops={
         "arrowstyle": "-|>", "color": colour, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0})

@@ -1,6 +1,6 @@
 const SIDE = 320, REACH = 4.5, UNIT = SIDE / (2 * REACH), LIMIT = 4;
 const svg = (tag, attributes = {}, ...children) => {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  const element = document.createElementNS(svg.space, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;
@@ -13,6 +13,7 @@ const exact = (digits) => (x) => minus((Math.abs(x) < 0.5 * 10 ** -digits ? 0 : 
 
 figures("three-tokens", (root, {tokens, q, k, v}) => {
   const get = (id) => root.getElementById(id), all = range(tokens.length);
+  svg.space = get("match").namespaceURI;
   const start = {q, k, v, at: tokens.length - 1}, state = structuredClone(start);
 
   const compute = () => {
@@ -80,6 +81,8 @@ figures("three-tokens", (root, {tokens, q, k, v}) => {
       put((event.clientX - box.left) / box.width * 2 * REACH - REACH,
         REACH - (event.clientY - box.top) / box.height * 2 * REACH);
     });
+    // `touch-action` has no effect on parts of an SVG; without this a finger would scroll the page.
+    group.addEventListener("touchstart", (event) => event.preventDefault(), {passive: false});
     for (const end of ["pointerup", "pointercancel"]) {
       group.addEventListener(end, () => { held = false; });
     }
