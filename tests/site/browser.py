@@ -45,9 +45,6 @@ LAID_OUT = """async () => {
   for (let moving; (moving = document.getAnimations()).length; await frames())
     await Promise.allSettled(moving.map(animation => animation.finished));
 }"""
-OPEN_ALL = """() => {
-  document.querySelectorAll('details').forEach(element => { element.open = true });
-}"""
 READY = """async () => {
   await window.MathJax?.startup?.promise;
   await document.fonts.ready;
@@ -176,6 +173,12 @@ def resize(page, width, height=900):
     """Give the page more or less room, and wait until its scripts have seen the new layout."""
     page.set_viewport_size({"width": width, "height": height})
     page.evaluate(LAID_OUT)
+
+
+def open_all(page):
+    """Open whatever is folded, and wait until it has faded in."""
+    page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true })")
+    page.evaluate(SETTLED)
 
 
 def turn(page, theme):

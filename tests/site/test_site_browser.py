@@ -14,7 +14,7 @@ READ = [*PAGES, "search", "404"]
 @pytest.mark.parametrize("page", READ)
 def test_a_reader_with_a_phone_finds_nothing_broken(chromium, site_url, page):
     with browser.open_page(chromium, f"{site_url}{page}.html", width=WIDTHS[0]) as tab:
-        tab.evaluate(browser.OPEN_ALL)
+        browser.open_all(tab)
         problems = (page_audit.raw_maths(tab) + page_audit.pictures(tab)
                     + page_audit.pale_code(tab) + page_audit.too_wide(tab)
                     + page_audit.accessibility(tab) + tab.problems)
@@ -25,7 +25,7 @@ def test_a_reader_with_a_phone_finds_nothing_broken(chromium, site_url, page):
 @pytest.mark.parametrize("page", READ)
 def test_a_reader_at_a_desk_light_and_dark_finds_nothing_broken(chromium, site_url, page):
     with browser.open_page(chromium, f"{site_url}{page}.html", width=WIDTHS[1]) as tab:
-        tab.evaluate(browser.OPEN_ALL)
+        browser.open_all(tab)
         problems = page_audit.too_wide(tab) + page_audit.accessibility(tab)
         browser.turn(tab, "dark")
         problems += [f"dark: {what}" for what in page_audit.pale_code(tab)
