@@ -20,6 +20,10 @@ PAPERS = {
     "https://arxiv.org/abs/1409.0473":
         ("Bahdanau, Cho, Bengio (2014), Neural machine translation by jointly learning to align "
          "and translate", "additive scoring"),
+    "https://jmlr.org/papers/v15/srivastava14a.html":
+        ("Srivastava et al. (2014), Dropout", "weights set to zero at random in training"),
+    "https://github.com/SamLynnEvans/Transformer":
+        ("Samuel Lynn-Evans (2018), Transformer", "its class, with thanks"),
     "https://arxiv.org/abs/1706.03762":
         ("Vaswani et al. (2017), Attention is all you need", "the equation, its scale and its "
          "heads, and the three uses of attention"),

@@ -2,7 +2,7 @@
 
 Chapter `masks` teaches ``attention`` and ``masked_softmax``, `per_head_loops` teaches
 ``attention_per_head``, `transpose_qkv` teaches ``additive_attention`` (in TensorFlow), and
-`view_and_transpose` teaches the rest.
+`multi_head_layer` teaches the rest.
 """
 
 import math

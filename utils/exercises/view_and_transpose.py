@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
-from utils import checks, sizes
+from utils import sizes
 from utils.attention.heads import merge_heads
+from utils.attention.torch import attention
 from utils.exercises._check import Check, Exercise, not_attempted
 from utils.exercises._judges import join_messages, parts, prediction, wrong_keys
 
@@ -24,10 +25,10 @@ WHY = {
              "many tokens are the numbers of one row?",
         None: "Every row holds a single token. So which later token could it depend on?"},
     "reference": {
-        "a": "This is the split of this page.",
+        "a": "These are the two lines of this page.",
         "b": "From how many of the five tokens does its head 0 get numbers?",
         "c": "Which four of the dimensions 0 to 11 does its head 0 get?",
-        "d": "Compare it with `by_hand`, at the top of this page.",
+        "d": "Compare it with the columns that the loop over the heads cuts out.",
         "e": "Which four numbers are in the first row of its head 0?"}}
 
 
@@ -46,7 +47,7 @@ def _one_liners(table):
             if not_attempted(mark):
                 still_open.append(f"{what} of {name}")
             elif str(mark) not in MARKS:
-                return f"{name}: {mark!r} is neither 1 (it survives) nor 0 (it is caught)."
+                return f"{name}: {mark!r} is neither 1 (it passes) nor 0 (it fails)."
             elif MARKS[str(mark)] != right:
                 why = WHY[what]
                 if isinstance(why, dict):
@@ -80,38 +81,44 @@ def _lay_out(lay_out):
             "other, head by head: how large must the stride from one head to the next be?")
 
 
-ORDERS = {
-    "": "qvk",
-    "The weights are unchanged, so the right module would take for k what your colleague's module "
-    "takes for v.": "qkv",
-    "The queries must stay where they are.": "kqv",
-    "Both modules take the first block for q.": "vkq",
-    "Only two of the three blocks change places.": "kvq",
-    "All three blocks have moved, but only two change places.": "vqk"}
-UNKNOWN = ("These are not three whole blocks in some order: split packed into three, and join the "
-           "parts in another order.")
+def _mixing(visible):
+    """Return a program in which query i gets the mean of the tokens that it may see."""
+    def program(x):
+        weights = torch.as_tensor(visible, dtype=x.dtype)
+        return weights / weights.sum(dim=-1, keepdim=True) @ x
+    return program
 
 
-def _translate(translate):
-    messages = {}
-    rng = np.random.default_rng(0)
-    for name, shape in (("weight", (36, 11)), ("bias", (36,)), ("wide", (48, 11))):
-        packed = rng.standard_normal(shape)
-        blocks = dict(zip("qkv", np.split(packed, 3), strict=True))  # of the right module
-        got = checks.to_numpy(translate(torch.as_tensor(packed.copy())))
-        if got.shape != shape:
-            return f"For {shape} it returns {got.shape}, but only the order should change."
-        messages[name] = UNKNOWN
-        for message, order in ORDERS.items():
-            if np.array_equal(got, np.concatenate([blocks[side] for side in order])):
-                messages[name] = message
-                break
-    if messages["wide"] and not messages["weight"] and not messages["bias"]:
-        return "It is right for d_model = 12 and wrong for 16: how many rows has a block?"
-    if messages["weight"] == UNKNOWN and not messages["bias"]:
-        return ("The bias (36,) is right, the weight (36, 11) is not: nn.Linear stores (out, in), "
-                "so along which axis do the three blocks follow each other?")
-    return messages["weight"] or messages["bias"]
+def _untransposed(x):
+    heads = x.reshape(*x.shape[:2], 3, -1)
+    return attention(heads, heads, heads)[0].reshape(x.shape)
+
+
+# A program, whether no token affects another in it, and what is said of a wrong answer.
+ALONE = (
+    (_untransposed, True, "It returns False for the program without a transpose, in which no "
+                          "token affects another. Is the changed token itself left out?"),
+    (lambda x: x + torch.tanh(x), True, "It returns False for a program that adds tanh(x) to x, "
+                                        "token by token."),
+    (_mixing(np.ones((5, 5))), False, "It returns True for a program in which all tokens see each "
+                                      "other."),
+    (_mixing(np.tri(5)), False, "It returns True for a program in which tokens see earlier ones. "
+                                "Which token do you change?"),
+    (_mixing(np.tri(5).T), False, "It returns True for a program in which tokens see later ones. "
+                                  "Which token do you change?"),
+    (_mixing(np.eye(5) + np.eye(5)[[0, 1, 3, 2, 4]]), False,
+     "It returns True for a program in which only tokens 2 and 3 see each other. Change each token "
+     "in turn."))
+
+
+def _alone(alone):
+    for program, want, message in ALONE:
+        got = alone(program)
+        if not isinstance(got, (bool, np.bool_)):
+            return f"It returns {type(got).__name__}; return True or False."
+        if got != want:
+            return message
+    return ""
 
 
 STRIDES_ONLY = "A transpose exchanges two strides, and moves no numbers."
@@ -119,12 +126,31 @@ check = Check({
     "one_liners": Exercise(_one_liners, (
         "Three of the five columns are the same for all rows. Which checks pass for any numbers of "
         "the right shape?",
-        "For the last two columns use numbers that are their own address, as in `split` and "
-        "`torn`: a number divided by 12 gives its token, and the remainder its dimension.",
+        "For the last two columns use the numbers 0 to 59, as in `number`: divided by "
+        "12, a number gives its token, and the remainder is its dimension.",
         "Causality holds if no number in a row comes from a token after the row's position in the "
         "output. The reference holds if head 0 has the dimensions 0 to 3 of every token."),
         "Shape, round trip and row sums catch no bug, causality one of three; (b) and (c) pass "
         "until you compare values."),
+    "untransposed": Exercise(parts({
+        "scores": prediction((2, 5, 3, 3), {
+            (2, 3, 5, 5): "That is the shape with the transpose.",
+            (2, 5, 5, 5): "The scores have one row and one column for each index of the axis "
+                          "before the last.",
+            (2, 5, 3, 4): "That is the shape of `viewed`. The scores are its product with its own "
+                          "transpose."}),
+        "shape": prediction(True, "`reshape` gives it the shape of the input, whatever is in it."),
+        "row sums": prediction(True, "Softmax comes after the scores, and its rows sum to 1 for "
+                                     "any scores."),
+        "causality": prediction(True, "Which other tokens does the output of a token depend on?"),
+        "alone": _alone}), (
+        "`@` multiplies the last two axes of `viewed`. Which axes are these, and which are only "
+        "counted through?",
+        "If no token affects another, then a change of one token leaves all other outputs as they "
+        "are. Try it for each token in turn.",
+        "Change a copy of `x`, not `x` itself, and compare the outputs of the *other* tokens."),
+        "It passes causality without a mask, because a token that sees nothing cannot see the "
+        "future."),
     "copies": Exercise(parts({
         "view": prediction(False, "It splits an axis: each part gets a stride, and no number "
                                   "moves."),
@@ -140,19 +166,4 @@ check = Check({
         "the axes back."),
         "Only joining axes may have to move numbers, and only if they are not in that order in "
         "memory: with (b, i, h, d) in memory, merging copies nothing."),
-    "stripes": Exercise(parts({
-        "shape": prediction(False, "k and v have equally many dimensions."),
-        "row sums": prediction(False, "The rows of softmax sum to 1 for any scores."),
-        "causality": prediction(False, "The mask acts on the scores, after any projection."),
-        "training": prediction(False, "All blocks start at random. If you exchange two of them, "
-                                      "which program do you get?"),
-        "reference": prediction(True, "With copied parameters, one module takes for k what the "
-                                      "other takes for v."),
-        "translate": _translate}), (
-        "Exchange two row blocks in the parameters of the right module: what does it compute now?",
-        "If each program can be turned into the other by renaming its random parameters, can a "
-        "training run from scratch prefer one?",
-        "The row blocks are below each other, three of d_model rows; .chunk(3) splits them, and "
-        "torch.cat joins them."),
-        "Such a convention is invisible until parameters are loaded from another program."),
 })

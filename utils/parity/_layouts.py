@@ -26,7 +26,7 @@ def linear(names):
 
 
 # The names of the nn.Linear modules for q, k, v and out, by chapter.
-NAMES = {"view_and_transpose": ("q_linear", "k_linear", "v_linear", "out"),
+NAMES = {"multi_head_layer": ("q_linear", "k_linear", "v_linear", "out"),
          "einsum": ("w_qs", "w_ks", "w_vs", "fc"),
          "sequence_first": ("query.linear", "key.linear", "value.linear", "output")}
 HOUSE = Layout([(f"W_{n}", f"b_{n}") for n in "qkvo"], in_out=True)

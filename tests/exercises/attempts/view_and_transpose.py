@@ -30,30 +30,35 @@ MOVED = {"view": False, "transpose in": False, "transpose out": False, "reshape"
          "lay_out": tokens_first}
 
 
-def exchanged(packed):
-    q, k, v = packed.chunk(3)
-    return torch.cat([q, v, k])
+def alone(program):
+    x = torch.randn(2, 5, 12)
+    out = program(x)
+    for token in range(5):
+        changed = x.clone()
+        changed[:, token] += 1
+        others = torch.arange(5) != token
+        if not torch.equal(program(changed)[:, others], out[:, others]):
+            return False
+    return True
 
 
-def rows(packed):
-    e = len(packed) // 3
-    return packed.numpy()[[*range(e), *range(2 * e, 3 * e), *range(e, 2 * e)]]
+def by_jacobian(program):
+    slopes = torch.autograd.functional.jacobian(program, torch.randn(2, 5, 12).double())
+    reach = slopes.abs().sum(dim=(0, 2, 3, 5))
+    return bool((reach * (1 - torch.eye(5)) == 0).all())
 
 
-def columns(packed):
-    q, k, v = packed.chunk(3, dim=-1)
-    return torch.cat([q, v, k], dim=-1)
+def changing(token, others):
+    def attempt(program):
+        x = torch.randn(2, 5, 12)
+        changed = x.clone()
+        changed[:, token] += 1
+        return torch.equal(program(changed)[:, others], program(x)[:, others])
+    return attempt
 
 
-def reordered(order):
-    return lambda packed: torch.cat([packed.chunk(3)[n] for n in order])
-
-
-NOTICES = {"shape": False, "row sums": False, "causality": False, "training": False,
-           "reference": True, "translate": exchanged}
-
-def twelve_rows(packed):
-    return torch.cat([packed[:12], packed[24:], packed[12:24]])
+NEIGHBOURS = {"scores": (2, 5, 3, 3), "shape": True, "row sums": True, "causality": True,
+              "alone": alone}
 
 
 RIGHT = {
@@ -61,7 +66,7 @@ RIGHT = {
                    {name: "".join(map(str, row)) for name, row in TABLE.items()}],
     "copies": [MOVED, MOVED | {"lay_out": through_numpy, "reshape": np.True_},
                MOVED | {"lay_out": own_memory}],
-    "stripes": [NOTICES, NOTICES | {"translate": rows}]}
+    "untransposed": [NEIGHBOURS, NEIGHBOURS | {"alone": by_jacobian, "scores": [2, 5, 3, 3]}]}
 
 WRONG = {
     "one_liners": [
@@ -71,14 +76,14 @@ WRONG = {
         (TABLE | {"b": [1, 1, 1, 0, 0]}, "keep their order in memory"),
         (TABLE | {"c": [1, 1, 1, 1, 1]}, "Which four of the dimensions"),
         (TABLE | {"c": [1, 1, 1, 0, 0]}, "Every row holds a single token"),
-        (TABLE | {"d": [1, 1, 1, 1, 0]}, "Compare it with `by_hand`"),
+        (TABLE | {"d": [1, 1, 1, 1, 0]}, "Compare it with the columns"),
         (TABLE | {"e": [1, 1, 0, 1, 0]}, "It transposes *before* the view"),
         (TABLE | {"e": [0, 1, 1, 0, 0]}, "which numbers are in it"),
         (TABLE | {"e": None}, "Still open: e"),
         (TABLE | {"e": [1, 1, 1, None, 0]}, "Still open: causality of e"),
         (TABLE | {"e": [1, 1, 1]}, "five marks; yours has 3"),
         (list(TABLE.values()), "a dict with the keys"),
-        (TABLE | {"e": ["yes", "yes", "yes", "no", "no"]}, "neither 1 (it survives)"),
+        (TABLE | {"e": ["yes", "yes", "yes", "no", "no"]}, "neither 1 (it passes)"),
         (TABLE | {"e": 1}, "raises TypeError")],
     "copies": [
         (MOVED | {"view": True}, "view: True is not correct. It splits an axis"),
@@ -94,17 +99,18 @@ WRONG = {
         (MOVED | {"lay_out": lambda context: context.numpy()}, "ndarray, not a tensor"),
         (MOVED | {"lay_out": lambda context: context.view(2, 15, 5)}, "lay_out: It raises Runtime"),
         (MOVED | {"lay_out": None}, "Still open: lay_out")],
-    "stripes": [
-        (NOTICES | {"training": True}, "which program do you get"),
-        (NOTICES | {"reference": False}, "With copied parameters"),
-        (NOTICES | {"causality": True, "row sums": True}, "The mask acts on the scores"),
-        (NOTICES | {"translate": columns}, "along which axis"),
-        (NOTICES | {"translate": reordered((0, 1, 2))}, "would take for k what your colleague"),
-        (NOTICES | {"translate": reordered((2, 1, 0))}, "take the first block for q"),
-        (NOTICES | {"translate": reordered((1, 2, 0))}, "two of the three blocks"),
-        (NOTICES | {"translate": reordered((2, 0, 1))}, "All three blocks have moved"),
-        (NOTICES | {"translate": twelve_rows}, "right for d_model = 12 and wrong for 16"),
-        (NOTICES | {"training": 0}, "Answer True or False"),
-        (NOTICES | {"translate": lambda packed: packed.flip(0)}, "not three whole blocks"),
-        (NOTICES | {"translate": lambda packed: packed[:12]}, "it returns (12, 11)"),
-        (NOTICES | {"translate": lambda packed: packed.split(12, 1, 2)}, "raises TypeError")]}
+    "untransposed": [
+        (NEIGHBOURS | {"scores": (2, 3, 5, 5)}, "the shape with the transpose"),
+        (NEIGHBOURS | {"scores": (2, 5, 3, 4)}, "the shape of `viewed`"),
+        (NEIGHBOURS | {"shape": False}, "whatever is in it"),
+        (NEIGHBOURS | {"row sums": False}, "for any scores"),
+        (NEIGHBOURS | {"causality": False}, "Which other tokens"),
+        (NEIGHBOURS | {"alone": lambda program: True}, "all tokens see each other"),
+        (NEIGHBOURS | {"alone": lambda program: False}, "Is the changed token itself left out"),
+        (NEIGHBOURS | {"alone": changing(4, slice(0, 4))}, "tokens see earlier ones"),
+        (NEIGHBOURS | {"alone": changing(0, slice(1, 5))}, "tokens see later ones"),
+        (NEIGHBOURS | {"alone": changing(2, slice(0, 2))}, "tokens see earlier ones"),
+        (NEIGHBOURS | {"alone": lambda program: "yes"}, "return True or False"),
+        (NEIGHBOURS | {"alone": lambda program: program(torch.zeros(2, 5, 11))},
+         "alone: It raises"),
+        (NEIGHBOURS | {"alone": None}, "Still open: alone")]}
