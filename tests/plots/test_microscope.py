@@ -14,7 +14,7 @@ READ_MICROSCOPE = """() => {
     const chosen = cells.flatMap((row, i) => row.flatMap(
       (cell, c) => cell.classList.contains('chosen') ? [[i, c]] : []));
     return {offsets: cells.map(row => row.map(cell => Number(cell.textContent))), chosen,
-            words: cells.map(row => row.map(cell => Number(cell.dataset.word))),
+            words: cells.map(row => row.map(cell => Number(cell.dataset.token))),
             colours: cells.map(row => row.map(cell => cell.style.background))};
   };
   const rows = id => [...root.querySelectorAll(`#${id} tbody tr`)].map(
@@ -23,7 +23,7 @@ READ_MICROSCOPE = """() => {
   return {x: grid('x'), view: grid('view'), panels: grid('panels'), index: rows('index'),
     rows: rows('rows'), facts: text('facts'), status: text('status'), code: text('code'),
     verdict: text('verdict'), inPlace: Number(root.getElementById('verdict').dataset.inPlace),
-    held: [...root.querySelectorAll('#panels .head')].map(head => Number(head.dataset.words)),
+    held: [...root.querySelectorAll('#panels .head')].map(head => Number(head.dataset.tokens)),
     strip: [...root.querySelectorAll('#strip i')].findIndex(
       cell => cell.classList.contains('chosen'))};
 }"""
@@ -71,7 +71,7 @@ def assert_reports(seen, expected, b, i, e):
         assert row[1:] == [str(tuple(tensor.shape)), str(tensor.stride()),
                            "yes" if tensor.is_contiguous() else "no", str(index),
                            f"{terms} = {offset}"]
-    assert f"word {i}, feature {e} of example {b}" in seen["facts"]
+    assert f"token {i}, dimension {e} of example {b}" in seen["facts"]
     _, head, row, _ = (expected[-1] == offset).nonzero()[0].tolist()
     assert f"head {head}, row {row}" in seen["status"]
 
@@ -103,8 +103,8 @@ def test_the_torn_view_says_what_the_chapter_says(show):
         choose(page, "mode", "true")
         seen = page.evaluate(READ_MICROSCOPE)
         assert seen["code"] == "torn = x.view(2, 3, 5, 4)"
-        assert seen["verdict"] == ("Same shape (2, 3, 5, 4), torn words: head 0 holds 2 of 5 "
-                                   "words, and 20 % of the numbers are in place.")
+        assert seen["verdict"] == ("Same shape (2, 3, 5, 4), torn heads: head 0 holds 2 of 5 "
+                                   "tokens, and 20 % of the numbers are in place.")
 
 
 @pytest.mark.site

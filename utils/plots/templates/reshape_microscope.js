@@ -13,33 +13,33 @@ const contiguous = (tensor) => rowMajor(tensor.shape).every(
 
 figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
   const get = (id) => root.getElementById(id);
-  const features = heads * dHead, size = length * features;
-  const state = {torn: false, offset: Math.min(3, length - 1) * features + (features >> 1)};
+  const dimensions = heads * dHead, size = length * dimensions;
+  const state = {torn: false, offset: Math.min(3, length - 1) * dimensions + (dimensions >> 1)};
   const dense = (code, axes, shape) => ({code, axes, shape, strides: rowMajor(shape)});
-  const x = dense("x", "(b, i, e)", [batch, length, features]);
+  const x = dense("x", "(b, i, e)", [batch, length, dimensions]);
   const view = dense(`x.view${tuple([batch, length, heads, dHead])}`, "(b, i, h, d)",
     [batch, length, heads, dHead]);
   const swap = ([b, i, h, d]) => [b, h, i, d];
   const split = {code: ".transpose(1, 2)", axes: "(b, h, i, d)", shape: swap(view.shape),
     strides: swap(view.strides)};
   const torn = dense(`x.view${tuple(split.shape)}`, "(b, h, i, d)", split.shape);
-  const wordOf = (offset) => Math.floor(offset / features) % length;
+  const tokenOf = (offset) => Math.floor(offset / dimensions) % length;
   const result = () => (state.torn ? torn : split);
   const example = () => Math.floor(state.offset / size);
 
   const select = (offset) => { state.offset = offset; draw(); };
   const paint = (cell, offset) => {
-    const [colour, ink] = COLOURS[wordOf(offset) % COLOURS.length];
+    const [colour, ink] = COLOURS[tokenOf(offset) % COLOURS.length];
     cell.style.background = colour;
     cell.style.color = ink;
     cell.dataset.offset = offset;
-    cell.dataset.word = wordOf(offset);
+    cell.dataset.token = tokenOf(offset);
     cell.classList.toggle("chosen", offset === state.offset);
   };
 
-  // A grid of length × features cells; `at(i, h, d)` is the offset that row i, head h, d shows.
+  // A grid of length × dimensions cells; `at(i, h, d)` is the offset that row i, head h, d shows.
   const grid = (id, label, at) => {
-    const cells = range(length).map(() => range(features).map(() =>
+    const cells = range(length).map(() => range(dimensions).map(() =>
       make("div", {class: "cell", role: "gridcell"})));
     const rows = cells.map((row, i) => make("div", {class: "row", role: "row"},
       make("span", {class: "label", role: "rowheader"}, String(i)),
@@ -50,7 +50,7 @@ figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
       ...range(heads).map(() => make("span", {class: "head"})));
     get(id).append(body, foot);
     const offsetAt = (i, c) => at(Math.floor(c / dHead), i, c % dHead);
-    const everywhere = range(length).flatMap((i) => range(features).map((c) => [i, c]));
+    const everywhere = range(length).flatMap((i) => range(dimensions).map((c) => [i, c]));
     const find = () => everywhere.find(([i, c]) => offsetAt(i, c) === state.offset);
     body.addEventListener("pointerdown", (event) => {
       const cell = event.target.closest(".cell");
@@ -58,12 +58,12 @@ figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
     });
     body.addEventListener("keydown", (event) => {
       const step = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
-        Home: [0, -features], End: [0, features]}[event.key];
+        Home: [0, -dimensions], End: [0, dimensions]}[event.key];
       if (!step) return;
       event.preventDefault();
       const [i, c] = find();
       const within = (n, end) => Math.max(0, Math.min(end - 1, n));
-      select(offsetAt(within(i + step[0], length), within(c + step[1], features)));
+      select(offsetAt(within(i + step[0], length), within(c + step[1], dimensions)));
       body.querySelector(".chosen").focus();
     });
     const drawGrid = () => everywhere.forEach(([i, c]) => {
@@ -72,12 +72,12 @@ figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
       cell.textContent = offset;
       cell.tabIndex = offset === state.offset ? 0 : -1;
       cell.setAttribute("aria-selected", offset === state.offset);
-      cell.setAttribute("aria-label", `offset ${offset}, word ${wordOf(offset)}`);
+      cell.setAttribute("aria-label", `offset ${offset}, token ${tokenOf(offset)}`);
     });
     return {drawGrid, foot: [...foot.children], offsetAt};
   };
   const grids = [
-    grid("x", "x, one word a row", (h, i, d) => place(x, [example(), i, h * dHead + d])),
+    grid("x", "x, one token a row", (h, i, d) => place(x, [example(), i, h * dHead + d])),
     grid("view", "x viewed as (b, i, h, d)", (h, i, d) => place(view, [example(), i, h, d])),
     grid("panels", "the heads, (b, h, i, d)", (h, i, d) => place(result(), [example(), h, i, d])),
   ];
@@ -97,7 +97,7 @@ figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
   strip.addEventListener("keydown", (event) => {
     const n = state.offset % size;
     const to = {ArrowLeft: n - 1, ArrowDown: n - 1, ArrowRight: n + 1, ArrowUp: n + 1,
-      PageDown: n - features, PageUp: n + features, Home: 0, End: size - 1}[event.key];
+      PageDown: n - dimensions, PageUp: n + dimensions, Home: 0, End: size - 1}[event.key];
     if (to === undefined) return;
     event.preventDefault();
     select(example() * size + Math.max(0, Math.min(size - 1, to)));
@@ -117,12 +117,12 @@ figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
   const drawHeads = (headOf) => {
     const everyPlace = range(size).map((n) => example() * size + n);
     const held = range(heads).map((h) =>
-      new Set(everyPlace.filter((offset) => headOf(offset) === h).map(wordOf)).size);
+      new Set(everyPlace.filter((offset) => headOf(offset) === h).map(tokenOf)).size);
     grids[1].foot.forEach((foot, h) => { foot.textContent = `head ${h}`; });
     grids[2].foot.forEach((foot, h) => {
-      foot.replaceChildren(`head ${h}`, make("br"), `${held[h]} of ${length} words`);
+      foot.replaceChildren(`head ${h}`, make("br"), `${held[h]} of ${length} tokens`);
       foot.classList.toggle("bad", held[h] < length);
-      foot.dataset.words = held[h];
+      foot.dataset.tokens = held[h];
     });
     const inPlace = everyPlace.filter(
       (offset) => tuple(indexOf(split, offset)) === tuple(indexOf(result(), offset))).length / size;
@@ -130,9 +130,9 @@ figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
     verdict.classList.toggle("bad", inPlace < 1);
     verdict.dataset.inPlace = inPlace;
     verdict.textContent = inPlace < 1
-      ? `Same shape ${tuple(torn.shape)}, torn words: head 0 holds ${held[0]} of ${length} words, `
+      ? `Same shape ${tuple(torn.shape)}, torn heads: head 0 holds ${held[0]} of ${length} tokens, `
         + `and ${percent} of the numbers are in place.`
-      : `Every head holds all ${length} words, row i is word i: ${percent} of the numbers in place.`;
+      : `Every head holds all ${length} tokens, row i is token i: ${percent} of the numbers in place.`;
   };
 
   const drawFacts = () => {
@@ -144,14 +144,14 @@ figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
       : `It is in head ${toHead}, row ${toRow}, where it belongs.`;
     const terms = x.strides.map((stride, axis) => `${[b, i, e][axis]}·${stride}`).join(" + ");
     get("facts").replaceChildren(
-      make("b", {}, `word ${i}, feature ${e}`), ` of example ${b}`, make("br"),
-      `feature ${e} = ${h}·${dHead} + ${d}: head ${h}, d = ${d}`, make("br"),
+      make("b", {}, `token ${i}, dimension ${e}`), ` of example ${b}`, make("br"),
+      `dimension ${e} = ${h}·${dHead} + ${d}: head ${h}, d = ${d}`, make("br"),
       `offset ${state.offset} = ${terms}`, make("br"), sentence);
-    get("status").textContent = `Offset ${state.offset}: word ${i}, feature ${e}. ${sentence}`;
+    get("status").textContent = `Offset ${state.offset}: token ${i}, dimension ${e}. ${sentence}`;
     strip.setAttribute("aria-valuemin", b * size);
     strip.setAttribute("aria-valuemax", (b + 1) * size - 1);
     strip.setAttribute("aria-valuenow", state.offset);
-    strip.setAttribute("aria-valuetext", `offset ${state.offset}, word ${i}, feature ${e}`);
+    strip.setAttribute("aria-valuetext", `offset ${state.offset}, token ${i}, dimension ${e}`);
   };
 
   const drawTables = () => {
@@ -166,10 +166,10 @@ figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
     const row = ([h, i]) => {
       const offsets = range(dHead).map((d) => place(result(), [example(), h, i, d]));
       return [`head ${h}, row ${i}`, offsets.join(" "),
-        [...new Set(offsets.map(wordOf))].join(" and ")];
+        [...new Set(offsets.map(tokenOf))].join(" and ")];
     };
-    fillTable(get("rows"), `Example ${example()}: which words each row of a head holds`,
-      [["row", "offsets", "words"],
+    fillTable(get("rows"), `Example ${example()}: which tokens each row of a head holds`,
+      [["row", "offsets", "tokens"],
         ...range(heads).flatMap((h) => range(length).map((i) => row([h, i])))]);
   };
 
@@ -178,7 +178,7 @@ figures("reshape-microscope", (root, {batch, length, heads, d_head: dHead}) => {
     grids.forEach((g) => g.drawGrid());
     [...strip.children].forEach((cell, n) => paint(cell, example() * size + n));
     const headOf = (offset) => indexOf(result(), offset)[1];
-    drawRuns("words", wordOf, "word");
+    drawRuns("tokens", tokenOf, "token");
     drawRuns("heads", headOf, "head");
     get("code").textContent = state.torn ? `torn = ${torn.code}` : `split = ${view.code}${split.code}`;
     drawHeads(headOf);
