@@ -155,6 +155,8 @@ MANUALS = {
         ("PyTorch, `nn.MultiheadAttention`", "the opposite meaning of True"),
     PYTORCH + "nn.attention.bias.html":
         ("PyTorch, `torch.nn.attention.bias`", "the two causal alignments"),
+    PYTORCH + "notes/broadcasting.html": ("PyTorch, Broadcasting", "which shapes fit"),
+    PYTORCH + "notes/autograd.html": ("PyTorch, Autograd", "how gradients are recorded"),
     PYTORCH + "generated/torch.einsum.html": ("PyTorch, `torch.einsum`", "its letters"),
     PYTORCH + "generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook":
         ("PyTorch, `register_forward_hook`", "looking inside a module"),
