@@ -200,6 +200,8 @@ PROGRAMS = {
          "`masked_softmax`, additive scores"),
     "https://nn.labml.ai/transformers/mha.html":
         ("labml.ai, Multi-headed attention", "the sequence first, made to be overridden"),
+    "https://nn.labml.ai/transformers/xl/relative_mha.html":
+        ("labml.ai, Relative multi-headed attention", "`get_scores` overridden"),
     "https://nn.labml.ai/transformers/alibi/index.html":
         ("labml.ai, ALiBi", "one method overridden"),
     "https://einops.rocks/pytorch-examples.html":

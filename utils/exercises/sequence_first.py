@@ -147,15 +147,6 @@ def _receive(receive):
 
 
 check = Check({
-    "table_of_distances": Exercise(_table_of_distances, (
-        "First compute the rows: masks.offsets(n_q, n_k) is j − i. Clamp what is beyond reach; "
-        "then add reach, so that no row is negative.",
-        "table[row] is (i, j, h), and scores are (i, j, b, h): the cost is the same for every "
-        "example.",
-        "forward scales what get_scores returns. AlibiMultiHeadAttention had the same problem with "
-        "its bias."),
-        "T5 adds such a learned cost for each distance to its scores (far distances share a row); "
-        "ALiBi is one possible table."),
     "idle_biases": Exercise(parts(IDLE | {"receive": _receive}), (
         "q · (k + b) = q · k + q · b: does the second term differ from key to key, within a row? "
         "And in (q + b) · k?",
@@ -172,4 +163,13 @@ check = Check({
         "with a tolerance."),
         "Equal values show what the weights of a query sum to, but not to which keys they belong: "
         "so your probe misses an inverted mask."),
+    "table_of_distances": Exercise(_table_of_distances, (
+        "First compute the rows: masks.offsets(n_q, n_k) is j − i. Clamp what is beyond reach; "
+        "then add reach, so that no row is negative.",
+        "table[row] is (i, j, h), and scores are (i, j, b, h): the cost is the same for every "
+        "example.",
+        "forward scales what get_scores returns. AlibiMultiHeadAttention had the same problem with "
+        "its bias."),
+        "T5 adds such a learned cost for each distance to its scores (far distances share a row); "
+        "ALiBi is one possible table."),
 })
