@@ -23,7 +23,7 @@ PAPERS = {
     "https://jmlr.org/papers/v15/srivastava14a.html":
         ("Srivastava et al. (2014), Dropout", "weights set to zero at random in training"),
     "https://github.com/SamLynnEvans/Transformer":
-        ("Samuel Lynn-Evans (2018), Transformer", "its class, with thanks"),
+        ("Samuel Lynn-Evans, Transformer", "its class, with thanks"),
     "https://arxiv.org/abs/1706.03762":
         ("Vaswani et al. (2017), Attention is all you need", "the equation, its scale and its "
          "heads, and the three uses of attention"),
