@@ -277,7 +277,7 @@ THREADS = {
     GITHUB + "keras-team/keras/issues/18373": "`key_dim` is the width of one head",
     GITHUB + "keras-team/keras-io/pull/1046": "an inverted mask in an example on the Keras site",
     GITHUB + "keras-team/keras/issues/23038":
-        "the causal mask forgotten when scores are asked for, in a development version",
+        "the causal mask lost with scores or with dropout, in a development version",
     GITHUB + "keras-team/keras/pull/20594": "why the layer takes the mask off its inputs",
     GITHUB + "labmlai/annotated_deep_learning_paper_implementations/issues/282":
         "somebody asks to have the wrong axis back",
