@@ -3,8 +3,8 @@
     python scripts/references.py
 
 Every link to another host in the text of a chapter comes in, with the pages that cite it. Titles
-stand in ``scripts/reference_titles.py``; a thread is called by its repository and number, and what
-it is cited for is the sentence in which it is cited, or the fault of which it is a case.
+stand in ``scripts/references.yml``; a thread is called by its repository and number, and what it is
+cited for is the sentence in which it is cited, or the fault of which it is a case.
 """
 
 import json
@@ -12,10 +12,11 @@ import re
 import sys
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from scripts import reference_titles  # noqa: E402
 from scripts.execute import notebooks  # noqa: E402
 from utils.doctor.faults import FAULTS  # noqa: E402
 
@@ -32,8 +33,8 @@ real bugs were found and mended. After the colon stands what a thing is cited fo
 the pages that cite it. *A case of …* names the fault as the doctor does; a case without a page is
 linked by the doctor alone.
 """
-GROUPS = (("Papers", reference_titles.PAPERS), ("Manuals", reference_titles.MANUALS),
-          ("Programs and texts", reference_titles.PROGRAMS))
+BY_HAND = yaml.safe_load((ROOT / "scripts" / "references.yml").read_text(encoding="utf-8"))
+GROUPS = {"Papers": "papers", "Manuals": "manuals", "Programs and texts": "programs"}
 
 
 def text(path):
@@ -74,7 +75,7 @@ def sentence(paragraph, match):
 
 def purpose(address, cited):
     """Return what a thread is cited for."""
-    by_hand = reference_titles.THREADS.get(address)
+    by_hand = BY_HAND["threads"].get(address)
     if by_hand:
         return by_hand
     cases = [fault.name for fault in FAULTS.values() if fault.case == address]
@@ -98,9 +99,9 @@ def where(path):
 def page():
     """Return the text of the page."""
     found, parts = citations(), [HEAD]
-    for heading, known in GROUPS:
-        mine = [line(address, *known[address], found.pop(address))
-                for address in known if address in found]
+    for heading, group in GROUPS.items():
+        mine = [line(address, known["title"], known["for"], found.pop(address))
+                for address, known in BY_HAND[group].items() if address in found]
         parts.append(f"## {heading}\n\n" + "\n".join(mine) + "\n")
     for fault in FAULTS.values():
         if fault.case:

@@ -133,6 +133,7 @@ def test_one_kv_head_serves_all_and_v_may_have_its_own_number():
     context, _ = reference.attention(q, k, v[:, :1])
     close(context, reference.attention(q, k, np.repeat(v[:, :1], 6, axis=1))[0])
     close(reference.attention(q[1], k[1], v[1, :1])[0], context[1])  # without a batch axis
+    close(reference.attention(q[1], k[1], v[1])[0], reference.attention(q, k, v)[0][1])
 
 
 def test_repeat_heads_keeps_the_dtype_and_refuses_what_does_not_divide():

@@ -152,6 +152,8 @@ def test_rotate_keeps_dtype_lengths_and_argument_and_lets_gradients_through():
     ((5, 4), (5, 3), "cos and sin must have one shape, got (5, 4) and (5, 3)"),
     ((5, 6), (5, 6), "cos has 6 angles, but x has 8 dimensions, that is 4 pairs: call "
                      "rotary(positions, d) with d = d_head"),
+    ((1, 5, 6), (1, 5, 6), "cos has 6 angles, but x has 8 dimensions, that is 4 pairs: call "
+                           "rotary(positions, d) with d = d_head"),
     ((3, 5, 4), (3, 5, 4), "cos (3, 5, 4) is ambiguous for x (2, 3, 5, 8): if its first axis "
                            "is the examples, pass cos[:, None]; if it is the heads, cos[None]; "
                            "likewise sin"),

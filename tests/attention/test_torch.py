@@ -206,6 +206,7 @@ def test_causal_equals_the_explicit_mask():
     explicit = fused_attention(q, k, v, masks.causal(7))
     close(fused_attention(q, k, v, causal=True), explicit)
     close(explicit, reference.attention(q, k, v, masks.causal(7))[0])
+    close(fused_attention(q[1, 1], k[1, 1], v[1, 1], causal=True), explicit[1, 1])
 
 
 @pytest.mark.parametrize("make", [np.asarray, torch.as_tensor], ids=["numpy", "tensor"])

@@ -6,7 +6,7 @@ import re
 import pytest
 from notebook_page import ROOT, read
 
-from scripts import api, reference_titles, references
+from scripts import api, references
 from scripts.execute import notebooks
 from utils.doctor.faults import FAULTS
 
@@ -47,10 +47,9 @@ def test_every_reference_says_what_it_is_for_and_where():
 
 
 def test_titles_by_hand_are_all_cited():
-    known = {**reference_titles.PAPERS, **reference_titles.MANUALS, **reference_titles.PROGRAMS,
-             **reference_titles.THREADS}
-    assert set(known) <= outside(REFERENCES)
-    assert "## Elsewhere" not in REFERENCES, "give it a title in scripts/reference_titles.py"
+    assert {address for group in references.BY_HAND.values() for address in group} <= outside(
+        REFERENCES)
+    assert "## Elsewhere" not in REFERENCES, "give it a title in scripts/references.yml"
 
 
 @pytest.mark.parametrize(("paragraph", "said"), [

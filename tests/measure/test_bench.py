@@ -74,22 +74,6 @@ def test_memory_that_is_added_is_a_difference_of_peaks_or_not_to_be_seen(monkeyp
     assert bench_rows.added("same", "base") is None
 
 
-def test_the_peak_of_the_same_code_is_measured_once(monkeypatch):
-    codes = []
-    monkeypatch.setattr(bench_rows.timing, "peak_memory", lambda code: codes.append(code) or 7.0)
-    assert [bench_rows.peak(code) for code in ("# one", "# one", "# two")] == [7.0] * 3
-    assert codes == ["# one", "# two"]
-
-
-def test_peaks_are_ready_when_they_are_asked_for(monkeypatch):
-    codes = []
-    monkeypatch.setattr(bench_rows.timing, "peak_memory", lambda code: codes.append(code) or 7.0)
-    bench_rows.measure_peaks(["# three", "# four", "# three"])
-    assert sorted(codes) == ["# four", "# three"]
-    assert bench_rows.peak("# three") == 7.0
-    assert len(codes) == 2
-
-
 # --- the machine
 
 def test_the_machine_says_what_is_installed():
@@ -118,15 +102,6 @@ def test_the_triad_counts_three_arrays(one_second):
     assert (roof["low"], roof["high"], roof["best"]) == (
         roof["median"] / 2, 2 * roof["median"], 4 * roof["median"])
     assert roof["repeats"] == 4
-
-
-def test_the_triad_is_one(monkeypatch):
-    def look(calls, repeats, pause):
-        call = calls[""]
-        assert (call() == 3).all()
-        return same_spread(calls, repeats)
-    monkeypatch.setattr(bench_rows, "measured", look)
-    bench_machine.triad(1, 2, "cpu")
 
 
 # --- the sweep
@@ -220,13 +195,6 @@ def test_what_would_take_too_much_memory_is_left_out_and_named(monkeypatch):
     assert small[0] == {"program": "a", "n": 4, "why": "it would take about 8 GiB"}
 
 
-def test_the_longer_the_runs_the_fewer_the_repeats(monkeypatch):
-    rows, _, asked = run_sweep(monkeypatch, lambda name, n: n**2 / 12, SIZES | {"from": {"": 2}})
-    # One turn of each alone; then all three together, 1 s, 4 s and 16 s for 30 s.
-    assert asked == [1, 1, 1, 9, 7, 2, 0]
-    assert [row["seconds"]["repeats"] for row in rows] == [9] * 3 + [7] * 3 + [2] * 3
-
-
 def test_only_the_compiled_program_may_fail(monkeypatch):
     def prepared(name, n, *shape):
         if name == failing:
@@ -277,26 +245,6 @@ def test_memory_of_the_sweep_is_that_of_the_length():
     assert added["tiled"] < 0.4 * weights
 
 
-def test_memory_is_measured_where_it_is_wanted(monkeypatch):
-    ready = []
-    monkeypatch.setattr(bench_rows, "measure_peaks",
-                        lambda codes, at_once: ready.append((set(codes), at_once)))
-    monkeypatch.setattr(bench_rows, "added", lambda code, base: (code, base))
-    calls = dict.fromkeys(("view", "einsum", bench_sweep.COMPILED))
-    sweep = bench_sweep.Sweep(SIZES | {"memory": ("view", "tiled"), "memory_from": 8})
-    assert sweep.mebibytes(7, calls) == calls
-    code = "from scripts import bench_sweep\nbench_sweep.prepared('view', {}, 1, 8, 2)()"
-    codes = code.format(8), code.format(1)
-    assert sweep.mebibytes(8, calls) == calls | {"view": codes}
-    assert ready == [(set(), 2), (set(codes), 2)]
-    monkeypatch.setattr(bench_machine, "mebibytes", lambda: 2**15)
-    sweep = bench_sweep.Sweep(SIZES)
-    sweep.expected["einsum"] = (1.0, 5000.0)
-    added = sweep.mebibytes(8, calls)
-    assert [name for name, size in added.items() if size] == ["view", "einsum"]
-    assert ready[-1][1] == 1  # one at a time, since each is large
-
-
 # --- the fast path
 
 def test_the_fast_path_is_measured_in_both_passes(one_second, monkeypatch):
@@ -318,21 +266,6 @@ def test_weights_beyond_a_gibibyte_are_left_out():
             for setting in bench_fast.SETTINGS}
     assert left.pop((1, 8192, 256)) == ["naive", "seed style"]
     assert not any(left.values())
-
-
-def test_memory_of_the_fast_path_is_that_of_more_than_one_word(monkeypatch):
-    ready = []
-    monkeypatch.setattr(bench_rows, "measure_peaks",
-                        lambda codes, at_once: ready.append((codes, at_once)))
-    monkeypatch.setattr(bench_rows, "added", lambda code, base: (code, base))
-    runs = [("ours", (2, 16, 32), False), ("Keras", (2, 16, 32), True)]
-    codes = bench_fast.mebibytes(runs)
-    assert codes == [tuple(f"from scripts import bench_fast\nbench_fast.prepared{run}()"
-                           for run in ((name, setting, backward), (name, (1, 1, 32), backward)))
-                     for name, setting, backward in runs]
-    bench_fast.mebibytes([("ours", (1, 8192, 256), False)])
-    assert [at_once for _, at_once in ready] == [2, 1]
-    assert sorted(ready[0][0]) == sorted(code for pair in codes for code in pair)
 
 
 def test_programs_of_the_fast_path_agree():
@@ -468,12 +401,6 @@ def test_all_parts_are_measured_and_written(command):
     assert out.rstrip().endswith("bench.json.")
 
 
-def test_quick_is_written_into_the_file_with_its_sizes(command):
-    found, _, _ = command("--quick")
-    assert found["quick"] is True
-    assert found["sizes"]["grouped"] == bench_grouped.QUICK
-
-
 def test_a_part_alone_goes_into_the_file_that_is_there(command):
     before, _, _ = command()
     after, out, ran = command("--only", "fast", "--only", "machine", date="1976-07-02")
@@ -483,12 +410,6 @@ def test_a_part_alone_goes_into_the_file_that_is_there(command):
     assert after["machine"]["date"] == "1976-07-02"
     for key in ("sweep", "left_out", "grouped", "sizes"):
         assert after[key] == before[key]
-
-
-def test_a_part_alone_is_enough_for_a_file(command):
-    found, _, ran = command("--only", "grouped")
-    assert ran == ["grouped"]
-    assert (found["sweep"], found["roofs"], list(found["sizes"])) == ([], {}, ["grouped"])
 
 
 @pytest.mark.parametrize("changes", [{"torch": "2.14.0"}, {"cores": 64}, {"threads": 2},
@@ -540,17 +461,6 @@ def ran(path, *arguments):
     done = subprocess.run([sys.executable, "scripts/bench.py", "--output", str(path), *arguments],
                           cwd=ROOT, capture_output=True, text=True, check=True)
     return json.loads(path.read_text(encoding="utf-8")), done.stdout
-
-
-@pytest.mark.slow
-def test_the_command_measures_and_prints(tmp_path):
-    found, printed = ran(tmp_path / "b.json", "--quick", "--only", "grouped", "--only", "machine")
-    check_rows(found["grouped"])
-    assert {row["what"] for row in found["grouped"]} == {*bench_grouped.cases(bench_grouped.QUICK)}
-    assert all(roof["median"] > 0 for roof in found["roofs"].values())
-    assert printed.startswith("Measured on 2")
-    assert re.search(r"\| prompt of 16 +\| ours +\| ", printed)
-    assert "GFLOP/s" in printed
 
 
 @pytest.mark.slow

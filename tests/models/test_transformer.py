@@ -107,13 +107,19 @@ def test_norm_first_is_what_one_gets_unasked():
 
 # --- the layers, judged by torch's
 
+def both(ours, theirs, norm_first):
+    """Return our layer and torch's, with the same random weights."""
+    ours = randomised(ours(E, HEADS, HIDDEN, norm_first))
+    theirs = theirs(E, HEADS, HIDDEN, dropout=0.0, batch_first=True, norm_first=norm_first,
+                    dtype=torch.float64)
+    theirs.load_state_dict(renamed(ours.state_dict()))
+    return ours, theirs
+
+
 @each_order
 @pytest.mark.parametrize("keep", [None, KEEP], ids=["all", "padded"])
 def test_an_encoder_layer_equals_torch_s(norm_first, keep):
-    ours = randomised(EncoderLayer(E, HEADS, HIDDEN, norm_first))
-    theirs = nn.TransformerEncoderLayer(E, HEADS, HIDDEN, dropout=0.0, batch_first=True,
-                                        norm_first=norm_first, dtype=torch.float64)
-    theirs.load_state_dict(renamed(ours.state_dict()))
+    ours, theirs = both(EncoderLayer, nn.TransformerEncoderLayer, norm_first)
     _, x = sides()
     drop = None if keep is None else ~keep[:, 0, 0]
     real = torch.ones(2, 7, dtype=torch.bool) if keep is None else keep[:, 0, 0]
@@ -125,10 +131,7 @@ def test_an_encoder_layer_equals_torch_s(norm_first, keep):
 @each_order
 @pytest.mark.parametrize("keep", [None, KEEP], ids=["all", "padded"])
 def test_a_decoder_layer_equals_torch_s(norm_first, keep):
-    ours = randomised(DecoderLayer(E, HEADS, HIDDEN, norm_first))
-    theirs = nn.TransformerDecoderLayer(E, HEADS, HIDDEN, dropout=0.0, batch_first=True,
-                                        norm_first=norm_first, dtype=torch.float64)
-    theirs.load_state_dict(renamed(ours.state_dict()))
+    ours, theirs = both(DecoderLayer, nn.TransformerDecoderLayer, norm_first)
     x, memory = sides()
     drop = None if keep is None else ~keep[:, 0, 0]
     got = ours(x, memory, keep)
