@@ -37,7 +37,7 @@ KERNEL = (
           "scaled_dot_product", "https://github.com/esceptico/perceiver-io/issues/9"),
     Fault("softmax over queries", "kernel",
           "The weights sum to 1 over the queries; expected over the keys.",
-          SOFTMAX, "sequence_first",
+          SOFTMAX, "self_attention",
           "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146"),
     Fault("softmax over heads", "kernel",
           "The weights sum to 1 over the heads; expected over the keys.",

@@ -162,7 +162,7 @@ check = Check({
         "Use random query and key, sizes that all differ, one value for all keys, and a comparison "
         "with a tolerance."),
         "Equal values show what the weights of a query sum to, but not to which keys they belong: "
-        "so your probe misses an inverted mask."),
+        "so your probe misses a mask that is inverted or off by one."),
     "table_of_distances": Exercise(_table_of_distances, (
         "First compute the rows: masks.offsets(n_q, n_k) is j − i. Clamp what is beyond reach; "
         "then add reach, so that no row is negative.",
