@@ -77,7 +77,7 @@ def test_costs_are_those_of_the_formulas(show, start):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("touch", [False, True])
+@pytest.mark.parametrize("touch", first([False, True]))
 def test_the_length_is_dragged_across_the_chart(show, touch):
     with show(explore.cost_crossing(), touch=touch, width=390 if touch else 1300) as page:
         page.locator("#plane").scroll_into_view_if_needed()

@@ -156,7 +156,7 @@ def test_figures_fit_and_are_accessible(show, theme, width):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", first(["light", "dark"]))
 def test_every_number_is_readable_on_its_colour(show, theme):
     # axe does not judge text on a hatched cell.
     figures = explore.reshape_microscope(length=8), explore.mask_painter()
@@ -188,7 +188,7 @@ def test_two_figures_on_a_page_do_not_interfere(show):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("make", FIGURES)
+@pytest.mark.parametrize("make", first(FIGURES))
 def test_styles_of_the_page_stay_outside(show, make):
     look = """() => [...document.querySelector('[data-explore]').shadowRoot
       .querySelectorAll('.figure *')].map(e => getComputedStyle(e))

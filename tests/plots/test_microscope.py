@@ -119,7 +119,7 @@ def test_a_colour_is_a_word(show):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("touch", [False, True])
+@pytest.mark.parametrize("touch", first([False, True]))
 def test_pointers_pick_in_every_drawing(show, touch):
     with show(explore.reshape_microscope(), touch=touch, width=390 if touch else 1300) as page:
         for name, place, offset in (("x", 17, 17), ("view", 33, 33), ("panels", 58, 58)):

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from first import first
 from interactive import choose, drag_a_finger, plain_softmax
 
 from utils.plots import explore
@@ -64,7 +65,7 @@ def test_keys_move_an_arrow_and_the_button_puts_it_back(show):
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("touch", [False, True])
+@pytest.mark.parametrize("touch", first([False, True]))
 def test_arrows_are_dragged_by_mouse_and_by_finger(show, touch):
     with show(explore.three_tokens(TOKENS, Q, K, V), width=390) as page:
         unit = page.locator("#match").bounding_box()["width"] / 9
