@@ -8,12 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from exact import raises
 
-import utils
 from utils import setup
-from utils.doctor import _child, command
-from utils.doctor._subject import RefusalError
+from utils.doctor import command
 
 pytestmark = pytest.mark.slow
 
@@ -26,9 +23,10 @@ import sibling
 
 print("loud while imported", flush=True)
 here = open("seen.txt", "a").write(f"{os.getcwd()} {os.getpid()}\\n")
+trained = 1 / 0
 
 
-def healthy(q, k, v, keep, scale=None):
+def healthy(q, k, v, keep, scale=None, written=here):
     print("loud when called")
     scores = q @ k.swapaxes(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
     weights = softmax(scores if keep is None else np.where(keep, scores, -np.inf))
@@ -136,11 +134,12 @@ def folder(tmp_path_factory):
         "        return exps / exps.sum(-1, keepdims=True)\n")
     (path / "threads.py").write_text(
         "import threading, time\n\n\ndef watch():\n    while True:\n        time.sleep(0.05)\n"
-        "\n\nthreading.Thread(target=watch).start()\n\n\n"
-        "def attention(q, k, v, keep):\n    return q[..., :1]\n")
+        "\n\ndef attention(q, k, v, keep):\n    threading.Thread(target=watch).start()\n"
+        "    return q[..., :1]\n")
     (path / "broken.py").write_text("def f(:\n    pass\n")
-    (path / "fails.py").write_text("import sys\nsys.exit('not today')\n")
-    (path / "needs.py").write_text("import no_such_package\n")
+    (path / "fails.py").write_text("import sys\n\n\n@sys.exit('not today')\ndef f():\n    pass\n")
+    (path / "needs.py").write_text("import no_such_package\n\n\ndef f(q, k, v, keep):\n"
+                                   "    return no_such_package.attention(q, k, v)\n")
     return path
 
 
@@ -219,10 +218,9 @@ CASES = {
         "could not examine", "Layer.heads cannot be called: its type is list."),
     ("programs.py", "healthy", ("n_heads", 3)): (
         "could not examine", "n_heads is not an option of the level kernel, whose options are "),
-    ("broken.py", "f"): ("could not examine", "importing broken.py raises SyntaxError: "),
-    ("fails.py", "f"): ("could not examine", "importing fails.py raises SystemExit: not today."),
-    ("needs.py", "f"): (
-        "could not examine", "importing needs.py raises ModuleNotFoundError: No module named 'no_"),
+    ("broken.py", "f"): ("could not examine", "broken.py is not Python: invalid syntax, line 1."),
+    ("fails.py", "f"): ("could not examine", "it raises SystemExit."),
+    ("needs.py", "f"): ("could not examine", "it needs no_such_package, which is not installed"),
     ("modules.py", "built", ("n_heads", 3), ("roles", ROLES)): ("sick", TORN),
     ("modules.py", "build", ("level", "layer"), ("call", "call")): ("sick", TORN),
     ("modules.py", "Attention"): ("sick", TORN),
@@ -265,7 +263,7 @@ def test_a_program_gets_its_verdict_in_a_sentence(told, case):
     ("programs.py", "the name of the program is missing; expected programs.py:NAME."),
     ("programs.py:", "the name of the program is missing; expected programs.py:NAME."),
     ("model.pkl:f",
-     "the doctor runs Python source only; expected FILE.py:NAME, got 'model.pkl:f'."),
+     "the doctor runs Python source only; expected FILE.py:NAME or FILE.ipynb:NAME, got 'mo"),
     ("https://example.org/a.py:f", "the doctor opens no addresses; save the program as a file"),
     ("utils:f", "the doctor runs Python source only"),
     ("programs.py:leaves", "its process ended before the examination did."),
@@ -316,18 +314,6 @@ def test_options_that_nobody_gives_are_left_out():
     assert parse(["a.py:f", "--masks", "heads-alike"]).masks == "heads alike"
 
 
-@pytest.fixture
-def paths(monkeypatch):
-    """Let what is imported in a test be forgotten after it."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(utils, "__path__", [*utils.__path__])
-
-
-def test_an_import_that_fails_is_a_refusal(folder, paths):
-    with raises(RefusalError, "importing fails.py raises SystemExit: not today"):
-        _child.imported(folder / "fails.py")
-
-
 TORCH = """
 import torch
 from {helper} import scale
@@ -352,6 +338,14 @@ def test_a_file_of_a_package_is_imported_under_its_dotted_name(tmp_path, helper)
     assert (found.headline, found.verdict) == ("it equals the reference.", "note")
 
 
+def test_a_class_of_a_notebook_is_examined(tmp_path):
+    cells = ["!pip install torch\n%matplotlib inline", MODULE, "raise ValueError('this trains')"]
+    (tmp_path / "lesson.ipynb").write_text(json.dumps({"cells": [
+        {"cell_type": "code", "source": cell} for cell in cells]}))
+    found = report(tmp_path, "lesson.ipynb:Attention")
+    assert (found.verdict, found.headline[:len(TORN)]) == ("sick", TORN)
+
+
 def test_a_file_of_the_course_is_imported_as_the_course_imports_it():
     found = report(ROOT, "utils/attention/torch.py:attention")
     assert (found.headline, found.verdict) == ("it equals the reference.", "healthy")
@@ -371,13 +365,3 @@ def test_a_file_of_a_package_utils_with_a_name_of_the_course_is_the_readers(tmp_
     (tmp_path / "utils" / "masks.py").write_text(TORCH.format(helper=".beside"))
     found = report(tmp_path, "utils/masks.py:attention")
     assert (found.headline, found.verdict) == ("it equals the reference.", "note")
-
-
-def test_a_module_that_the_courses_own_hides_is_told(tmp_path, paths):
-    (tmp_path / "utils.py").write_text("def helper():\n    pass\n")
-    (tmp_path / "mine.py").write_text("from utils import helper\n")
-    with pytest.raises(RefusalError) as caught:
-        _child.imported(tmp_path / "mine.py")
-    assert str(caught.value).startswith("importing mine.py raises ImportError: cannot import name")
-    assert str(caught.value).endswith("; the course's package utils hides utils.py: give that "
-                                      "file another name")

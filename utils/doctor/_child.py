@@ -1,18 +1,15 @@
 """The process in which ``utils.doctor.command`` runs the reader's file."""
 
-import contextlib
 import importlib
-import importlib.util
 import json
-import operator
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import utils
-from utils.doctor import _examine, _subject
+from utils.doctor import _examine, _source, _subject
 from utils.doctor._report import Report
+from utils.setup import COURSE
 
 
 def main():
@@ -48,63 +45,15 @@ def examined(file, name, options):
 
 
 def imported(file):
-    """Return the module of a file, which is run now. Raises RefusalError for any error.
+    """Return the file as a module. Raises RefusalError if it is not Python.
 
-    A file in a package is imported under its dotted name, with the folder above the package first
-    on ``sys.path``, and any other file under its stem, with its own folder first. A file with the
-    name of an installed module, such as torch.py, does not hide that module.
+    A file of the course is imported; of any other, only what is asked for is run.
     """
-    root, name = _root_and_name(file)
-    utils.__path__.append(str(root / "utils"))  # a package utils of the reader comes second
-    try:
+    if COURSE in file.parents and (COURSE / "utils") in file.parents:
+        name = ".".join(file.relative_to(COURSE).with_suffix("").parts)
         with _subject.refusing():
-            _load_installed(name.partition(".")[0])
-            sys.path.insert(0, str(root))
-            sys.path.append(str(file.parent))  # a file of a package may import its neighbours, too
-            if _finds(name, file):
-                return importlib.import_module(name)
-            package = f"{name.rpartition('.')[0]}." if root != file.parent else ""
-            return _run(file, f"{package}_{file.stem}")
-    except _subject.RefusalError as refusal:
-        message = f"importing {file.name} {refusal}"
-        about_utils = "ImportError" in str(refusal) and "utils" in str(refusal)
-        if about_utils and (root / "utils.py").exists():
-            message += "; the course's package utils hides utils.py: give that file another name"
-        raise _subject.RefusalError(message) from refusal
-
-
-def _root_and_name(file):
-    """Return (folder for sys.path, name): the dotted name of a file in a package, or its stem."""
-    root, parts = file.parent, [file.stem]
-    while (root / "__init__.py").is_file():
-        root, parts = root.parent, [root.name, *parts]
-    return root, ".".join(parts)
-
-
-def _load_installed(name):
-    """Import the installed module of this name, if there is one, so that no file can hide it."""
-    if name not in sys.modules and importlib.util.find_spec(name):
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
-
-
-def _finds(name, file):
-    """Return whether importing this name would import this file."""
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ModuleNotFoundError, ValueError):  # the parent is no package, or has no spec
-        return False
-    if spec is None or spec.origin is None:
-        return False
-    return Path(spec.origin).resolve() == file.resolve()
-
-
-def _run(file, name):
-    """Return the module of a file, imported under this name."""
-    spec = importlib.util.spec_from_file_location(name, file)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+            return importlib.import_module(name)
+    return _source.read(file)
 
 
 def found(module, name):
@@ -112,12 +61,13 @@ def found(module, name):
 
     A program must be callable.
     """
+    first, *rest = name.split(".")
     try:
-        program = operator.attrgetter(name)(module)
+        program = getattr(module, first)
+        for part in rest:
+            program = getattr(program, part)
     except AttributeError:
-        own = [key for key, value in vars(module).items()
-               if callable(value) and getattr(value, "__module__", "") == module.__name__]
-        names = ", ".join(own) or "no function"
+        names = ", ".join(_source.definitions(Path(module.__file__))) or "no function"
         raise _subject.RefusalError(f"{Path(module.__file__).name} does not define {name}; it "
                                     f"defines {names}") from None
     if not callable(program):

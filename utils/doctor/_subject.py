@@ -109,6 +109,8 @@ def trials(program, framework=None):
 
 def _described(error):
     """Return an exception as one line of at most 200 characters."""
+    if isinstance(error, RefusalError):
+        return str(error)
     try:
         text = " ".join(str(error).split())[:170].rstrip(". ")
     except Exception:  # its __str__ raises, too

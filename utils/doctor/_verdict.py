@@ -14,7 +14,7 @@ CALLED = {"kernel": ("q", "k", "v", "keep"), "decoding": ("q", "k", "v", "cache"
 
 def of_problem(problem):
     """Return the verdict on a program that never gave an output of the right form."""
-    return "could not examine" if problem.startswith("raises") else "sick"
+    return "could not examine" if problem.startswith(("raises", "needs")) else "sick"
 
 
 def how_called(level, problem, module=False):

@@ -51,7 +51,8 @@ def parser():
                   formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
                   argument_default=argparse.SUPPRESS)
     add = made.add_argument
-    add("target", metavar="FILE.py:NAME", help="a function, class or module object in a file")
+    add("target", metavar="FILE.py:NAME", help="a function, class or module object in a "
+        "file or notebook; only this and what it needs is run")
     add("--level", choices=("kernel", "layer", "decode", "decoding"),
         help="default: layer for modules and classes, and else kernel")
     add("--causal", nargs="?", const=True, choices=("top_left", "bottom_right"),
@@ -114,8 +115,9 @@ def refusal(target, file, name):
                 "name of the file.")
     if not file.name or not all(part.isidentifier() for part in name.split(".")):
         return f"the name of the program is missing; expected {target.partition(':')[0]}:NAME."
-    if file.suffix != ".py":
-        return f"the doctor runs Python source only; expected FILE.py:NAME, got {target!r}."
+    if file.suffix not in (".py", ".ipynb"):
+        return ("the doctor runs Python source only; expected FILE.py:NAME or FILE.ipynb:NAME, got "
+                f"{target!r}.")
     return "" if file.is_file() else f"there is no file {file}."
 
 
