@@ -5,7 +5,9 @@ Where they differ, they are compared with ``utils.doctor.faulty`` under every fa
 pair and triple of faults.
 """
 
-from utils.doctor import _subject, _verdict, modules
+from dataclasses import replace
+
+from utils.doctor import _subject, _verdict, door, modules
 from utils.doctor._exam import Exam, choose
 from utils.doctor._report import Report
 from utils.doctor.faulty.kernel import FULLY_MASKED
@@ -32,6 +34,9 @@ def examine(program, level=None, **options):
     Raises ValueError for an unknown level or an unknown value of an option, and TypeError for an
     option that the level does not have.
 
+    Without options, a class of torch or a kernel that cannot be called so is built and called by
+    the names of its arguments (``utils.doctor.door``); the report says how.
+
     From the shell: python -m utils.doctor FILE.py:NAME --help
     """
     level = level or level_of(program)
@@ -42,7 +47,23 @@ def examine(program, level=None, **options):
     if unknown:
         raise TypeError(f"{unknown[0]} is not an option of the level {level}, whose options are "
                         f"{', '.join(known)}")
-    return examiner(program, **options)
+    report = examiner(program, **options)
+    return report if options or level == "decoding" else _at_the_door(program, level, report)
+
+
+def _at_the_door(program, level, report):
+    """Return a Report on a program that is built or called in another way than the doctor does."""
+    if report.verdict != "could not examine" or (
+            level == "layer" and not isinstance(program, type)):
+        return report
+    try:
+        entry = (door.layer if level == "layer" else door.kernel)(program)
+    except door.UnknownArgumentError as unknown:
+        return replace(report, headline=f"it {unknown}.")
+    except _subject.RefusalError:
+        return report
+    found = EXAMINERS[level](entry.program, **entry.options)
+    return replace(found, program=report.program, called=entry.said)
 
 
 def level_of(program):

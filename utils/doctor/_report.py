@@ -33,6 +33,7 @@ class Report:
     findings: list = field(default_factory=list)    # sentences: what else is wrong
     notes: list = field(default_factory=list)       # sentences: choices, and what was not tested
     evidence: str = ""
+    called: str = ""    # how the program was built and called, if the doctor had to find out
 
     def to_dict(self):
         """Return the report as a dict of text, numbers, lists and dicts."""
@@ -41,6 +42,7 @@ class Report:
     def lines(self):
         """Return [(kind, text)] of the report: heading, fault, look, case or item."""
         found = [("heading", f"{self.program} {VERDICTS[self.verdict]}: {self.headline}")]
+        found += [("item", f"{self.called}.")] if self.called else []
         faults = list(dict.fromkeys(name for some in self.names for name in some))
         for name in faults:
             if len(faults) > 1:

@@ -1,0 +1,71 @@
+"""Programs in nobody's form but their own are examined without an option."""
+
+import door_programs
+import pytest
+
+from utils.doctor import door, examine
+from utils.doctor._subject import RefusalError
+from utils.doctor.door import names
+
+# {program: (the faults that it has, what must be said of how it was called)}
+VERDICTS = {
+    "HeadsFirst": ([], "Built as HeadsFirst(heads=3, d_model=12, dropout=0.0), called as (q, k, v, "
+                       "mask); mask: (b, i, j), True = may attend"),
+    "Configured": ([], "Built as Configured(config=an object with the sizes), called as (x)"),
+    "Unmasked": ([], "Built as Unmasked(dim=12, heads=3, dim_head=4, dropout=0.0), called as (x)"),
+    "TrueHides": ([], "key_padding_mask: (b, j), True = masked"),
+    "Added": ([], "attention_mask: (b, 1, i, j), added to the scores, 0 = may attend and −∞ = "
+                  "masked"),
+    "Needed": ([], "called as (x, context=memory, mask); mask: (b, j), True = may attend"),
+    "Unscaled": (["no scale"], "mask: (b, i, j), True = may attend"),
+    "Torn": (["split without transpose"],
+             "Built as Torn(emb_size=12, num_heads=3), called as (x)"),
+    "one_head": ([], "Called as (q, k, v), with q (i, d)"),
+    "hides": ([], "Called as (Q=q, K=k, V=v, attn_mask=mask), with q (b, h, i, d); attn_mask: True "
+                  "= masked"),
+    "batched": ([], "Called as (query=q, key=k, value=v), with q (b, i, d)"),
+    "added": ([], "with q (i, d); mask: added to the scores, 0 = may attend and −∞ = masked"),
+    "unscaled": (["no scale"], "Called as (queries=q, keys=k, values=v), with q (b, h, i, d)"),
+    "over_queries": (["softmax over queries"], "with q (b, h, i, d)"),
+    "causal": ([], "with q (b, h, i, d)")}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_program_is_examined_and_what_was_assumed_is_said(name):
+    faults, words = VERDICTS[name]
+    report = examine(getattr(door_programs, name))
+    assert report.verdict in (("sick",) if faults else ("healthy", "note")), report
+    assert faults == [fault for some in report.names[:1] for fault in some]
+    assert words in report.called
+    assert report.program == name
+    assert f"{name} " in str(report)
+    assert report.lines()[1] == ("item", f"{report.called}.")
+
+
+def test_what_nothing_is_known_of_is_named():
+    report = examine(door_programs.Strange)
+    assert (report.verdict, report.headline) == (
+        "could not examine", "it is built with temperature_schedule, of which the doctor knows "
+                             "nothing.")
+    with pytest.raises(RefusalError, match="does not have the arguments q, k and v"):
+        door.kernel(lambda x, y: x)
+
+
+@pytest.mark.parametrize(("argument", "value"), [
+    ("d_model", 12), ("embed_dim", 12), ("hidden_size", 12), ("n_embd", 12), ("dim", 12),
+    ("num_hiddens", 12), ("in_features", 12), ("d_out", 12), ("key_dim", 12), ("emb_size", 12),
+    ("heads", 3), ("num_heads", 3), ("n_head", 3), ("num_attention_heads", 3), ("h", 3),
+    ("nhead", 3), ("head_num", 3), ("d_k", 4), ("dim_head", 4), ("head_dim", 4), ("d_v", 4),
+    ("size_per_head", 4), ("dropout", 0.0), ("attn_pdrop", 0.0), ("max_len", 32),
+    ("block_size", 32), ("context_length", 32), ("bias", True), ("use_flash", False),
+    ("batch_first", True), ("temperature", None)])
+def test_a_size_is_known_by_any_of_its_names(argument, value):
+    assert names.by_name(argument, 12, 3) == value
+
+
+def test_a_configuration_answers_by_attribute_and_item():
+    config = names.Config(12, 3)
+    assert (config.n_embd, config["n_head"], config.get("head_dim")) == (12, 3, 4)
+    assert config.get("temperature", 7) == 7
+    assert "d_model" in config
+    assert "temperature" not in config

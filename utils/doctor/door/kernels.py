@@ -1,0 +1,120 @@
+"""A function of q, k and v as people write it, called by the names of its arguments."""
+
+import importlib
+import inspect
+
+import numpy as np
+
+from utils import frameworks
+from utils.doctor import _subject
+from utils.doctor.door.entry import KINDS, Entry
+from utils.doctor.door.names import first, is_mask, placed, roles_of
+
+AXES = ("(b, h, i, d)", "(b, i, d)", "(i, d)")
+
+
+def kernel(program):
+    """Return the Entry of a function of q, k and v.
+
+    Raises RefusalError if it can be called in none of the ways that the doctor knows.
+    """
+    with _subject.refusing():
+        roles = roles_of(program)
+    if not set("qkv") <= set(roles.values()):
+        raise _subject.RefusalError("does not have the arguments q, k and v")
+    masked = next((name for name, role in roles.items() if is_mask(role)), "")
+    needed = masked and (inspect.signature(program).parameters[masked].default
+                         is inspect.Parameter.empty)
+    problem, fits = "", []
+    for framework in frameworks.guesses(program):
+        for axes in AXES:
+            for words, make in KINDS if masked else (("", None),):
+                adapted = _adapted(program, roles, axes, make, needed)
+                problem, fit = _refused(adapted, framework, masked)
+                said = ", ".join(name if name == role else f"{name}={role}"
+                                 for name, role in roles.items())
+                said = f"Called as ({said}), with q {axes}" + f"; {masked}: {words}" * bool(masked)
+                options = {"framework": framework, "masks": "any" if masked else "none"}
+                if not problem:
+                    return Entry(adapted, options | {"causal": _looks_back(adapted, framework)},
+                                 said)
+                if fit:
+                    fits.append(Entry(adapted, options, f"{said} (assumed)"))
+    if fits:  # a mask that hides nothing in any way may be the fault
+        return fits[0]
+    raise _subject.RefusalError(problem)
+
+
+def _adapted(program, roles, axes, make, needed):
+    """Return a program for (q, k, v, keep) with the axes b and h."""
+    def adapted(q, k, v, keep=None):
+        mask = None
+        if make and (keep is not None or needed):
+            mask = make(_full(keep, q, k))
+        return _by_axes(program, roles, axes, (q, k, v, mask))
+    adapted.__name__ = getattr(program, "__name__", "program")
+    return adapted
+
+
+def _full(keep, q, k):
+    """Return a mask for every head and query, (b, h, i, j); None masks nothing."""
+    shape = *q.shape[:3], k.shape[2]
+    if isinstance(q, np.ndarray):
+        return np.array(np.broadcast_to(True if keep is None else keep, shape))
+    import torch
+    return torch.ones(shape, dtype=torch.bool) if keep is None else keep.expand(shape)
+
+
+def _by_axes(program, roles, axes, given):
+    """Return the context (b, h, i, d_v) of a program for arrays with these axes."""
+    q, _, v, _ = given
+    shape = *q.shape[:3], v.shape[-1]
+
+    def called(*sides):
+        q, k, v, mask = sides
+        return program(**placed(roles, q, (k, v), mask))
+    if axes == AXES[0]:
+        return first(called(*given), shape)
+    if axes == AXES[1]:
+        flat = [None if side is None else side.reshape(-1, *side.shape[2:]) for side in given]
+        return first(called(*flat), (shape[0] * shape[1], *shape[2:])).reshape(shape)
+    outs = [first(called(*(None if side is None else side[b, h] for side in given)), shape[2:])
+            for b in range(shape[0]) for h in range(shape[1])]
+    stack = np.stack if isinstance(q, np.ndarray) else importlib.import_module("torch").stack
+    return stack(outs).reshape(shape)
+
+
+def _refused(adapted, framework, masked):
+    """Return (why a kernel in the doctor's form is not one, or "", whether it can be called)."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((2, 3, n, d)) for n, d in ((5, 4), (7, 4), (7, 6)))
+    subject = _subject.Subject(adapted, framework)
+    answer = subject(q, k, v, None)
+    if answer.error or answer.out.shape != (2, 3, 5, 6):
+        return answer.error or f"returns shape {answer.out.shape}", False
+    if not masked:
+        return "", True
+    keep = np.ones((2, 3, 5, 7), bool)
+    keep[..., 5:] = False
+    changed = [np.concatenate([side[..., :5, :], -2 * side[..., 5:, :]], axis=-2)
+               for side in (k, v)]
+    before, after = subject(q, k, v, keep), subject(q, *changed, keep)
+    if before.error or after.error:
+        return before.error or after.error, False
+    if not np.allclose(before.out, after.out, atol=1e-5):
+        return "attends to keys that are masked, whatever its mask means", True
+    if np.allclose(before.out, answer.out):
+        return "gives the same with and without a mask", True
+    return "", True
+
+
+def _looks_back(adapted, framework):
+    """Return whether a kernel for n_q == n_k hides later keys by itself."""
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((1, 2, 5, 4)) for _ in range(3))
+    subject = _subject.Subject(adapted, framework)
+    before = subject(q, k, v, None)
+    k[..., -1, :], v[..., -1, :] = 3.0, -3.0
+    after = subject(q, k, v, None)
+    return not before.error and not after.error and bool(
+        np.allclose(before.out[..., :-1, :], after.out[..., :-1, :], atol=1e-6))

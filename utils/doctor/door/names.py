@@ -1,0 +1,149 @@
+"""What the arguments of a program mean, read from their names."""
+
+import inspect
+import re
+
+from utils.doctor import _subject
+
+# Names of arguments, without underscores and capitals.
+WIDTH = re.compile(r"(d|dims?|e|width|channels?|features|(d|n|dim|num|hidden|embed|emb|embd|"
+                   r"embedding|model|input|in|output|out|query|key|value|context|k|v|q)"
+                   r"(model|dims?|size|hiddens?|units|embd?|embed|features|channels|width|in|"
+                   r"out))s?(in|out|inner)?|d(in|out|emb|input|output)|inputd")
+HEADS = re.compile(r"(n|num|nb|no|numberof|numattention|nattention|attention)?(of)?heads?"
+                   r"(num|count)?|h|nh")
+HEAD_WIDTH = re.compile(r"d[qkv]?head|(head|perhead)(dim|size|width)|dim(per)?heads?|d[kqv]|"
+                        r"(dim|size)[kqv]|headd|attnheadsize|attentionheadsize|sizeperhead")
+LENGTH = re.compile(r".*(max|seq|ctx|context|block|sequence|position).*(len|length|size|ctx|"
+                    r"positions|embeddings)|nctx|maxlen|blocksize|seqlen|nseq")
+CONFIG = re.compile(r"(config|configuration|cfg|conf|hparams|params|args|opt|options)")
+OFF = re.compile(r"(?!.*bias)(.*drop.*|p|.*flash.*|use.*|is.*|.*debug.*|.*verbose.*)")
+
+X = re.compile(r"(xs?|inputs?|inp|inx|embeddings?|embs?|tokens|hidden|hiddenstates?|states|seq|"
+               r"sequence|src|tgt|target|feat|features|data|embed|xq|xinput)[0-9]*")
+SIDES = {side: re.compile(rf"(x|in|input|decoder|encoder|hidden)?({words})"
+                          "(states|input|in|s|x|layer)?") for side, words in (
+                              ("q", "q|query|queries"), ("k", "k|keys?"), ("v", "v|values?"))}
+MEMORY = re.compile(r"(memory|mem|context|ctx|cond|kv|kvs|y|enc|encout|enchidden|source|other|"
+                    r"cross|encoder(output|outputs|out|hiddenstates|hidden|states|x)?|keyvaluestates|"
+                    r"xkv|inputkv|memories)")
+MASK = re.compile(r"(?!.*(return|past))(.*masks?|keep|m|bias|attnbias|attentionbias)")
+PADDING = re.compile(r".*(padding|pad).*")
+
+
+class UnknownArgumentError(_subject.RefusalError):
+    """The name of an argument without a default says nothing; the message has the name."""
+
+
+class Config:
+    """A configuration object that knows the sizes by any name; as attributes, items or get."""
+
+    def __init__(self, d_model, n_heads):
+        self._sizes = d_model, n_heads
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = by_name(name, *self._sizes)
+        return False if found is None else found
+
+    __getitem__ = __getattr__
+
+    def __contains__(self, name):
+        return by_name(name, *self._sizes) is not None
+
+    def get(self, name, default=None):
+        """Return what is known by this name, or the default."""
+        found = by_name(name, *self._sizes)
+        return default if found is None else found
+
+
+def plain(name):
+    """Return a name without underscores and capitals."""
+    return name.replace("_", "").lower()
+
+
+def by_name(name, d_model, n_heads):
+    """Return the value of a constructor's argument, or None if its name says nothing."""
+    name = plain(name)
+    for known, value in ((HEADS, n_heads), (HEAD_WIDTH, d_model // n_heads), (LENGTH, 32),
+                         (OFF, 0.0 if "drop" in name or name == "p" else False), (WIDTH, d_model)):
+        if known.fullmatch(name):
+            return value
+    if name in ("batchfirst", "bias", "qkvbias", "attentionbias", "outbias"):
+        return True
+    return {"eps": 1e-5, "epsilon": 1e-5, "layernormeps": 1e-5, "vocabsize": 32,
+            "device": "cpu"}.get(name)
+
+
+def arguments(function, d_model, n_heads):
+    """Return ({name: value}, text) for a constructor; raises RefusalError for an unknown name."""
+    given = {}
+    for name, one in inspect.signature(function).parameters.items():
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            continue
+        if CONFIG.fullmatch(plain(name)):
+            given[name] = Config(d_model, n_heads)
+            continue
+        value = by_name(name, d_model, n_heads)
+        fixed = one.default is not one.empty and (
+            value is None or (isinstance(value, bool) and name != "batch_first"))
+        if fixed or (one.default is None and WIDTH.fullmatch(plain(name))):
+            continue
+        if value is None:
+            raise UnknownArgumentError(f"is built with {name}, of which the doctor knows nothing")
+        given[name] = value
+    said = ", ".join(f"{name}={'an object with the sizes' if isinstance(value, Config) else value}"
+                     for name, value in given.items())
+    return given, said
+
+
+def roles_of(function):
+    """Return {argument: "x", "q", "k", "v", "memory", "mask" or "padding"} of a function.
+
+    Raises RefusalError for an argument without a default whose name says nothing.
+    """
+    found = {}
+    for n, (name, one) in enumerate(inspect.signature(function).parameters.items()):
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            continue
+        word = plain(name)
+        side = next((side for side, known in SIDES.items() if known.fullmatch(word)), None)
+        taken = set(found.values())
+        if side and side not in taken:
+            found[name] = side
+        elif MEMORY.fullmatch(word) and "memory" not in taken and n:
+            found[name] = "memory"
+        elif MASK.fullmatch(word) and not taken & {"mask", "padding"}:
+            found[name] = "padding" if PADDING.fullmatch(word) else "mask"
+        elif (X.fullmatch(word) or n == 0) and "x" not in taken and "q" not in taken:
+            found[name] = "x"
+        elif one.default is one.empty:
+            raise UnknownArgumentError(f"is called with {name}, of which the doctor knows nothing")
+    if not {"x", "q"} & set(found.values()):
+        raise UnknownArgumentError("has no argument that could be x")
+    return found
+
+
+def placed(roles, x, memory, mask):
+    """Return {argument: array} for a call; a mask of None is left out.
+
+    ``memory`` is an array, or the pair of k and v.
+    """
+    k, v = memory if isinstance(memory, tuple) else (memory, memory)
+    of = {"x": x, "q": x, "k": k, "v": v, "memory": memory, "mask": mask, "padding": mask}
+    return {name: of[role] for name, role in roles.items() if of[role] is not None}
+
+
+def first(result, shape):
+    """Return the first array of a shape in a result: an array, a tuple of any length or a dict."""
+    if hasattr(result, "shape"):
+        return result
+    items = result.values() if hasattr(result, "values") else result
+    arrays = [item for item in items if hasattr(item, "shape")]
+    return next((item for item in arrays if tuple(item.shape) == tuple(shape)), arrays[0])
+
+
+def is_mask(role):
+    """Return whether a role is that of a mask."""
+    return role in ("mask", "padding")
