@@ -123,7 +123,7 @@ def writes(q, k, v, keep):
 
 
 @pytest.mark.parametrize(("program", "verdict", "words"), [
-    (lambda q, k, v: q, "could not examine", "it raises TypeError: <lambda>() takes 3"),
+    (lambda q, k: q, "could not examine", "it raises TypeError: <lambda>() takes 2"),
     (lambda q, k, v, keep: None, "sick", "it returns None; expected an array."),
     (lambda q, k, v, keep: q[..., :1], "sick",
      "it returns shape (2, 3, 5, 1); expected the context (2, 3, 5, 6)."),
@@ -139,7 +139,7 @@ def test_what_is_no_answer_is_one_sentence(program, verdict, words):
     report = doctor.examine(program)
     assert (report.verdict, report.names) == (verdict, [])
     assert report.headline.startswith(words)
-    assert len(report.lines()) <= 2
+    assert len(report.lines()) <= 2 or report.adapter
     assert "Traceback" not in str(report)
 
 
@@ -369,7 +369,7 @@ def test_the_report_is_html_without_script_and_escaped():
 
 
 @pytest.mark.parametrize(("program", "level", "called"), [
-    (lambda q, k, v: q, "kernel",
+    (lambda q, k: q, "kernel",
      "At level kernel, a program is called with the arguments q, k, v, keep."),
     (lambda x, memory: x, "layer",
      "At level layer, a program is called with the arguments x, memory, weights, n_heads, keep."),
@@ -414,7 +414,7 @@ def test_the_report_is_data():
 @pytest.mark.parametrize(("options", "message"), [
     ({"level": "model"}, "level must be one of kernel, layer, decoding, got 'model'"),
     ({"level": "layer", "masks": "some"},
-     "masks must be one of any, heads alike, padding, none, got 'some'"),
+     "masks must be one of any, heads alike, padding, one for all, none, got 'some'"),
     ({"causal": "left"}, "causal must be one of False, True, top_left, bottom_right, got 'left'"),
     ({"fully_masked": "ones"},
      "fully_masked must be one of None, zeros, nan, average, unmasked, got 'ones'"),
@@ -428,8 +428,8 @@ def test_options_that_do_not_exist_are_refused(options, message):
     (None, "n_heads", "n_heads is not an option of the level kernel, whose options are causal, "
                       "fully_masked, grouped, masks, framework"),
     ("layer", "grouped", "grouped is not an option of the level layer, whose options are causal, "
-                         "fully_masked, self_attention, masks, pre_norm, batch_first, n_heads, "
-                         "call, roles, packed, framework"),
+                         "fully_masked, self_attention, masks, pre_norm, residual, post_norm, "
+                         "batch_first, n_heads, call, roles, packed, framework"),
     ("decoding", "masks", "masks is not an option of the level decoding, whose options are "
                           "grouped, framework")])
 def test_options_of_another_level_are_refused(level, option, message):

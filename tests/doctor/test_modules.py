@@ -216,8 +216,7 @@ def test_a_layernorm_may_have_its_own_epsilon(eps):
     def build(d_model, n_heads):
         return Normed(d_model, n_heads, partial(torch.nn.LayerNorm, eps=eps))
     report = after_the_norm(build, roles=ROLES)
-    assert (report.verdict, report.names) == ("note", [])
-    assert [note[:10] for note in report.notes] == ["It has 648"]
+    assert (report.verdict, report.names, report.notes) == ("healthy", [], [])
 
 
 def test_a_keras_layernorm_may_have_its_own_epsilon():
@@ -240,7 +239,7 @@ def test_what_a_layernorm_has_learned_is_set_aside_as_the_other_weights_are():
     torch.nn.init.normal_(module.norm.weight)
     torch.nn.init.normal_(module.norm.bias)
     learned = module.norm.weight.detach().clone()
-    assert after_the_norm(module, n_heads=3, roles=ROLES).verdict == "note"
+    assert after_the_norm(module, n_heads=3, roles=ROLES).verdict == "healthy"
     assert torch.equal(module.norm.weight, learned)
 
 
@@ -326,7 +325,14 @@ class WithNumpy:
         return x @ self.W_q
 
 
-@pytest.mark.parametrize("told", [{}, {"call": call}, {"roles": ROLES}])
+def test_a_class_of_neither_framework_must_hold_all_weights_as_arrays():
+    report = doctor.examine(WithNumpy)
+    assert (report.verdict, report.headline) == (
+        "could not examine", "it is neither a torch module nor a Keras layer, and holds no arrays "
+        "that are called W_q, W_k and W_v.")
+
+
+@pytest.mark.parametrize("told", [{"call": call}, {"roles": ROLES}])
 def test_a_class_of_neither_framework_is_told_what_to_be(told):
     report = doctor.examine(WithNumpy, "layer", **told)
     assert (report.verdict, report.headline) == (
@@ -475,8 +481,8 @@ def test_asking_for_the_weights_must_not_change_the_answer():
     assert report.headline.startswith("asked for its weights, it returns the output ")
 
 
-@pytest.mark.parametrize(("part", "count"), [(torch.nn.LayerNorm(12), 648),
-                                             (torch.nn.Identity(), 0)])
+@pytest.mark.parametrize(("part", "count"), [(torch.nn.Linear(5, 4), 648),
+                                             (torch.nn.LayerNorm(12), 0)])
 def test_parameters_beyond_the_four_projections_are_a_note(part, count):
     module = Attention(12, 3)
     module.more = part

@@ -20,6 +20,8 @@ from utils.doctor.levels.kernel_switches import Options
 from utils.doctor.levels.layer_cases import MASKS, Form
 from utils.doctor.modules import libraries, slots
 
+# The arguments of programs that are called in the doctor's own way.
+ARGUMENTS = (["q", "k", "v", "keep"], ["x", "memory", "weights", "nheads", "keep"])
 CAUSAL = (False, True, "top_left", "bottom_right")
 
 
@@ -47,23 +49,38 @@ def examine(program, level=None, **options):
     if unknown:
         raise TypeError(f"{unknown[0]} is not an option of the level {level}, whose options are "
                         f"{', '.join(known)}")
-    report = examiner(program, **options)
-    return report if options or level == "decoding" else _at_the_door(program, level, report)
+    if options or level == "decoding":
+        return examiner(program, **options)
+    if door.asks_first(program):
+        found = _at_the_door(program)
+        return examiner(program) if found.verdict == "could not examine" and not found.called else (
+            found)
+    report = examiner(program)
+    by_contract = not isinstance(program, type) and door.arguments_of(program) in ARGUMENTS
+    if report.verdict != "could not examine" or by_contract:
+        return report
+    found = _at_the_door(program)
+    if found.verdict != "could not examine" or found.called:
+        return found
+    return replace(found, headline=report.headline)
 
 
-def _at_the_door(program, level, report):
+def _at_the_door(program):
     """Return a Report on a program that is built or called in another way than the doctor does."""
-    if report.verdict != "could not examine" or (
-            level == "layer" and not isinstance(program, type)):
-        return report
+    name, level = getattr(program, "__name__", type(program).__name__), level_of(program)
     try:
-        entry = (door.layer if level == "layer" else door.kernel)(program)
-    except door.UnknownArgumentError as unknown:
-        return replace(report, headline=f"it {unknown}.")
-    except _subject.RefusalError:
-        return report
-    found = EXAMINERS[level](entry.program, **entry.options)
-    return replace(found, program=report.program, called=entry.said)
+        entry = (door.layer if level == "layer" else door.function)(program)
+    except _subject.RefusalError as refusal:
+        code, then = door.adapter(program)
+        called = refusal.tried or ("It was not called" if isinstance(
+            refusal, door.UnknownArgumentError) else "")
+        return Report(name, level, "could not examine", f"it {refusal}.", called=called,
+                      adapter=code, then=f"doctor.examine{then}")
+    if entry.level == "kernel":
+        found = examine_kernel(entry.program, **entry.options)
+    else:
+        found = _layer(entry.program, entry.form, **entry.options)
+    return replace(found, program=name, called=entry.said)
 
 
 def level_of(program):
@@ -98,8 +115,8 @@ def examine_kernel(program, *, causal=False, fully_masked=None, grouped=False, m
 
 
 def examine_layer(program, *, causal=False, fully_masked=None, self_attention=False, masks="any",
-                  pre_norm=False, batch_first=True, n_heads=None, call=None, roles=None,
-                  packed=None, framework=None):
+                  pre_norm=False, residual=False, post_norm=False, batch_first=True, n_heads=None,
+                  call=None, roles=None, packed=None, framework=None):
     """Return the Report on a layer: a function of weights, a torch module or a Keras layer.
 
     A function is called as ``program(x, memory, weights, n_heads, keep) -> out`` with the weight
@@ -112,6 +129,7 @@ def examine_layer(program, *, causal=False, fully_masked=None, self_attention=Fa
     "padding" (b, 1, 1, j) or "none".
     ``pre_norm``: True if a LayerNorm comes first. Its epsilon is 1e-5, or that of the module; the
     gain and bias of a module's LayerNorm are set to 1 and 0.
+    ``residual``: True if x is added to the result. ``post_norm``: True if a LayerNorm comes last.
     ``batch_first``: False if x is (i, b, d_in).
 
     A module may be an instance, a class, or a function ``build(d_model, n_heads)`` together with
@@ -125,11 +143,24 @@ def examine_layer(program, *, causal=False, fully_masked=None, self_attention=Fa
     Raises ValueError for an unknown value of an option, and where the number of heads of an
     instance is missing or does not divide its width.
     """
+    return _layer(program, {}, **{name: value for name, value in locals().items()
+                                  if name != "program"})
+
+
+def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=False,
+           masks="any", pre_norm=False, residual=False, post_norm=False, batch_first=True,
+           n_heads=None, call=None, roles=None, packed=None, framework=None):
+    """Return the Report of ``examine_layer``; ``of_form``: what no option says of the Form.
+
+    The number of heads of a program that has only so many is its "heads".
+    """
     _check_shared(causal, fully_masked)
     _check("masks", masks, MASKS)
     options = _options(causal)
+    of_form = dict(of_form)
+    fixed = of_form.pop("heads", None)
     form = Form(square=options.square or self_attention, self_attention=self_attention,
-                masks=masks, pre_norm=pre_norm)
+                masks=masks, pre_norm=pre_norm, residual=residual, post_norm=post_norm, **of_form)
     of_module = {"n_heads": n_heads, "call": call, "roles": roles, "packed": packed}
     is_module = level_of(program) == "layer" or any(
         value is not None for value in of_module.values())
@@ -138,11 +169,12 @@ def examine_layer(program, *, causal=False, fully_masked=None, self_attention=Fa
         if is_module:
             module, heads = modules.of_module(program, self_attention=self_attention, masks=masks,
                                               batch_first=batch_first, **of_module)
-            its_form = form._replace(equal_widths=True, own=True, unbiased=module.unbiased,
-                                     epsilon=module.epsilon)
-            return module, layer_level.levels(its_form, options, heads)
+            its_form = form._replace(
+                equal_widths=True, own=True, unbiased=module.unbiased, epsilon=module.epsilon,
+                no_output=module.no_output, one_of=module.one_of)
+            return module, layer_level.levels(its_form, options, heads or fixed)
         layer = program if batch_first else libraries.sequence_first(program)
-        return layer, layer_level.levels(form, options)
+        return layer, layer_level.levels(form, options, fixed)
 
     return _examined("layer", program, fully_masked, framework, prepared)
 

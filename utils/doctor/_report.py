@@ -34,6 +34,8 @@ class Report:
     notes: list = field(default_factory=list)       # sentences: choices, and what was not tested
     evidence: str = ""
     called: str = ""    # how the program was built and called, if the doctor had to find out
+    adapter: str = ""   # code to complete where that could not be found out
+    then: str = ""      # how to examine it with this code
 
     def to_dict(self):
         """Return the report as a dict of text, numbers, lists and dicts."""
@@ -52,14 +54,19 @@ class Report:
                 found.append(("case", f"A real case: {FAULTS[name].case}"))
         items = [text for text in self.findings if text[1:] not in self.headline]
         items += [f"Note: {note}" for note in self.notes] + [self.evidence]
-        return found + [("item", text) for text in items if text]
+        found += [("item", text) for text in items if text]
+        if self.adapter:
+            found += [("item", "Complete this below it:"), ("code", self.adapter),
+                      ("item", f"Then: {self.then}")]
+        return found
 
     def __str__(self):
         several = len({name for some in self.names for name in some}) > 1
         indents = {"heading": 0}
         if several:
             indents |= dict.fromkeys(UNDER_FAULT, 4)
-        return "\n".join(wrapped(text, indents.get(kind, 2)) for kind, text in self.lines())
+        return "\n".join(textwrap.indent(text, " " * 6) if kind == "code" else
+                         wrapped(text, indents.get(kind, 2)) for kind, text in self.lines())
 
     __repr__ = __str__
 
@@ -70,7 +77,8 @@ class Report:
         for kind, text in rest:
             indented = several and kind in UNDER_FAULT
             style = ' style="margin-left: 1.5em"' if indented else ""
-            items += f"<li{style}>{_marked(kind, text)}</li>"
+            items += (f"<pre>{html.escape(text)}</pre>" if kind == "code" else
+                      f"<li{style}>{_marked(kind, text)}</li>")
         colour = COLOURS.get(self.verdict, SICK_COLOUR)
         return (f'<div class="doctor" style="border-left: 4px solid {colour}; color: inherit; '
                 f'padding-left: 0.8em; overflow-wrap: anywhere"><p><strong>'

@@ -15,7 +15,12 @@ from utils import checks, frameworks
 
 
 class RefusalError(Exception):
-    """A program cannot be called at all; the message, such as "raises TypeError", says why."""
+    """A program cannot be called at all; the message, such as "raises TypeError", says why.
+
+    ``tried``: in words, how it was built before.
+    """
+
+    tried = ""
 
 
 class Answer(NamedTuple):
@@ -46,7 +51,7 @@ class Subject:
                 returned = self.program(*copies)
             out, rest = returned if _is_pair(returned) else (returned, None)
             if not hasattr(out, "shape"):
-                return Answer(error=f"returns {_kind(out)}; expected an array")
+                return Answer(error=f"returns {kind(out)}; expected an array")
             array = checks.to_numpy(out)
         except (Exception, SystemExit) as error:  # a program may raise anything
             return Answer(error=_described(error))
@@ -141,7 +146,8 @@ def _is_pair(returned):
     return isinstance(returned, tuple) or hasattr(returned[0], "shape")  # two numbers are no pair
 
 
-def _kind(value):
+def kind(value):
+    """Return in words what a program returned instead of an array."""
     if value is None:
         return "None"
     if isinstance(value, (tuple, list)):

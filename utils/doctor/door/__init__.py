@@ -5,8 +5,43 @@ arguments of other signatures are recognised by name. What a mask means is found
 masked key must not matter, and another key must.
 """
 
+import inspect
+
+from utils.doctor.door import names
+from utils.doctor.door.adapter import adapter
+from utils.doctor.door.functions import function
 from utils.doctor.door.kernels import kernel
 from utils.doctor.door.layers import layer
 from utils.doctor.door.names import UnknownArgumentError
+from utils.doctor.modules import slots
 
-__all__ = ["UnknownArgumentError", "kernel", "layer"]
+__all__ = ["UnknownArgumentError", "adapter", "arguments_of", "asks_first", "function", "kernel", "layer"]
+
+
+def asks_first(program):
+    """Return whether it must be found out how a program is called before it is examined.
+
+    So it is with a module that is built, and where a mask has another name than ``keep``.
+    """
+    if getattr(type(program), "__module__", "").startswith(("torch.", "keras.")):
+        return False
+    if slots.framework(program):
+        return True
+    words = arguments_of(program)
+    masks = [word for word in words if names.MASK.fullmatch(word)]
+    return bool(masks) and masks[0] != "keep"
+
+
+def arguments_of(program):
+    """Return the names of the arguments with which a program is called, or []."""
+    if getattr(program, "__module__", "").startswith(("torch.", "keras.")):
+        return []
+    method = program
+    if isinstance(program, type):
+        method = next((getattr(program, one) for one in ("forward", "call", "__call__")
+                       if one in dir(program)), None)
+    try:
+        words = [names.plain(word) for word in inspect.signature(method).parameters]
+    except (TypeError, ValueError):
+        return []
+    return [word for word in words if word != "self"]

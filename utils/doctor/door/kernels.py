@@ -5,18 +5,19 @@ import inspect
 
 import numpy as np
 
-from utils import frameworks
+from utils import checks, frameworks
 from utils.doctor import _subject
-from utils.doctor.door.entry import KINDS, Entry
+from utils.doctor.door.entry import KINDS, Entry, full, like
 from utils.doctor.door.names import first, is_mask, placed, roles_of
 
 AXES = ("(b, h, i, d)", "(b, i, d)", "(i, d)")
 
 
-def kernel(program):
+def kernel(program, guesses=None):
     """Return the Entry of a function of q, k and v.
 
-    Raises RefusalError if it can be called in none of the ways that the doctor knows.
+    ``guesses``: the frameworks to try. Raises RefusalError if it can be called in none of the ways
+    that the doctor knows.
     """
     with _subject.refusing():
         roles = roles_of(program)
@@ -26,9 +27,9 @@ def kernel(program):
     needed = masked and (inspect.signature(program).parameters[masked].default
                          is inspect.Parameter.empty)
     problem, fits = "", []
-    for framework in frameworks.guesses(program):
+    for framework in guesses or frameworks.guesses(program):
         for axes in AXES:
-            for words, make in KINDS if masked else (("", None),):
+            for words, make in _meanings(roles.get(masked), axes):
                 adapted = _adapted(program, roles, axes, make, needed)
                 problem, fit = _refused(adapted, framework, masked)
                 said = ", ".join(name if name == role else f"{name}={role}"
@@ -36,13 +37,20 @@ def kernel(program):
                 said = f"Called as ({said}), with q {axes}" + f"; {masked}: {words}" * bool(masked)
                 options = {"framework": framework, "masks": "any" if masked else "none"}
                 if not problem:
-                    return Entry(adapted, options | {"causal": _looks_back(adapted, framework)},
-                                 said)
+                    options["causal"] = _looks_back(adapted, framework)
+                    return Entry(adapted, "kernel", options, said)
                 if fit:
-                    fits.append(Entry(adapted, options, f"{said} (assumed)"))
+                    fits.append(Entry(adapted, "kernel", options, f"{said} (assumed)"))
     if fits:  # a mask that hides nothing in any way may be the fault
         return fits[0]
     raise _subject.RefusalError(problem)
+
+
+def _meanings(role, axes):
+    """Return the (words, make) to try for a mask of this role, or one that makes none."""
+    if role is None or role == "lengths":
+        return (("", None),)
+    return KINDS
 
 
 def _adapted(program, roles, axes, make, needed):
@@ -50,19 +58,10 @@ def _adapted(program, roles, axes, make, needed):
     def adapted(q, k, v, keep=None):
         mask = None
         if make and (keep is not None or needed):
-            mask = make(_full(keep, q, k))
+            mask = like(make(full(keep, *q.shape[:3], k.shape[2])), q)
         return _by_axes(program, roles, axes, (q, k, v, mask))
     adapted.__name__ = getattr(program, "__name__", "program")
     return adapted
-
-
-def _full(keep, q, k):
-    """Return a mask for every head and query, (b, h, i, j); None masks nothing."""
-    shape = *q.shape[:3], k.shape[2]
-    if isinstance(q, np.ndarray):
-        return np.array(np.broadcast_to(True if keep is None else keep, shape))
-    import torch
-    return torch.ones(shape, dtype=torch.bool) if keep is None else keep.expand(shape)
 
 
 def _by_axes(program, roles, axes, given):
@@ -76,32 +75,47 @@ def _by_axes(program, roles, axes, given):
     if axes == AXES[0]:
         return first(called(*given), shape)
     if axes == AXES[1]:
-        flat = [None if side is None else side.reshape(-1, *side.shape[2:]) for side in given]
-        return first(called(*flat), (shape[0] * shape[1], *shape[2:])).reshape(shape)
+        flat = [None if side is None else _shaped(side, (-1, *side.shape[2:])) for side in given]
+        return _shaped(first(called(*flat), (shape[0] * shape[1], *shape[2:])), shape)
     outs = [first(called(*(None if side is None else side[b, h] for side in given)), shape[2:])
             for b in range(shape[0]) for h in range(shape[1])]
-    stack = np.stack if isinstance(q, np.ndarray) else importlib.import_module("torch").stack
-    return stack(outs).reshape(shape)
+    if hasattr(q, "new_tensor"):
+        return importlib.import_module("torch").stack(outs).reshape(shape)
+    return like(np.stack([checks.to_numpy(out) for out in outs]).reshape(shape), q)
+
+
+def _shaped(x, shape):
+    if hasattr(x, "reshape"):
+        return x.reshape(shape)
+    return frameworks.tensorflow().reshape(x, [int(n) for n in shape])
 
 
 def _refused(adapted, framework, masked):
     """Return (why a kernel in the doctor's form is not one, or "", whether it can be called)."""
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((2, 3, n, d)) for n, d in ((5, 4), (7, 4), (7, 6)))
-    subject = _subject.Subject(adapted, framework)
-    answer = subject(q, k, v, None)
-    if answer.error or answer.out.shape != (2, 3, 5, 6):
-        return answer.error or f"returns shape {answer.out.shape}", False
-    if not masked:
-        return "", True
-    keep = np.ones((2, 3, 5, 7), bool)
-    keep[..., 5:] = False
-    changed = [np.concatenate([side[..., :5, :], -2 * side[..., 5:, :]], axis=-2)
+    answer = None
+    for dtype in ("float64", "float32"):
+        for sides in ((q, k, v), (q, q, q)):  # some take only n_q == n_k and d_v == d
+            subject = _subject.Subject(adapted, framework, dtype)
+            answer = subject(*sides, None)
+            if not answer.error and answer.out.shape == (*q.shape[:3], sides[2].shape[3]):
+                return _masks_rightly(subject, answer, sides) if masked else ("", True)
+    return answer.error or f"returns shape {answer.out.shape}", False
+
+
+def _masks_rightly(subject, answer, sides):
+    """Return ("", True) if masked keys do not matter and others do, or else what is wrong."""
+    q, k, v = sides
+    n_k = k.shape[2]
+    keep = np.ones((2, 3, q.shape[2], n_k), bool)
+    keep[..., n_k - 2:] = False
+    changed = [np.concatenate([side[..., :n_k - 2, :], -2 * side[..., n_k - 2:, :]], axis=-2)
                for side in (k, v)]
     before, after = subject(q, k, v, keep), subject(q, *changed, keep)
     if before.error or after.error:
         return before.error or after.error, False
-    if not np.allclose(before.out, after.out, atol=1e-5):
+    if not np.allclose(before.out, after.out, atol=1e-4):
         return "attends to keys that are masked, whatever its mask means", True
     if np.allclose(before.out, answer.out):
         return "gives the same with and without a mask", True

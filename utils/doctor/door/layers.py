@@ -1,161 +1,174 @@
-"""A torch class as people write it: built and called by the names of its arguments."""
+"""A torch module or Keras layer as people write it: built and called by its arguments' names."""
 
 import inspect
-import itertools
+
+import numpy as np
 
 from utils.doctor import _subject
-from utils.doctor.door.entry import KINDS, Entry, Mask
-from utils.doctor.door.names import arguments, first, is_mask, placed, roles_of
-from utils.doctor.modules import slots
+from utils.doctor.door import objects
+from utils.doctor.door.entry import Entry
+from utils.doctor.door.kernels import kernel
+from utils.doctor.door.names import HEADS, arguments, needs_heads, plain, roles_of
+from utils.doctor.door.trial import Trial
+from utils.doctor.modules import guess, slots
 
-D_MODEL, N_HEADS, BATCH, N_Q, N_K = 12, 3, 2, 5, 7   # of the trials
-SHAPES = (("(b, 1, i, j)", lambda keep: keep, "heads alike"),
-          ("(b, i, j)", lambda keep: keep[:, 0], "heads alike"),
-          ("(b, 1, 1, j)", lambda keep: keep[:, :, :1], "padding"),
-          ("(b, j)", lambda keep: keep[:, 0, 0], "padding"))
+SIZES = ((12, 3), (12, 2), (16, 4), (64, 8), (12, 1))   # d_model and heads, tried in turn
 
 
 def layer(program):
-    """Return the Entry of a torch class.
+    """Return the Entry of a class, a torch module or a Keras layer.
 
     Raises RefusalError with the last thing that went wrong.
     """
-    given, built = arguments(program, D_MODEL, N_HEADS)
+    if not isinstance(program, type):
+        return _of_instance(program, type(program).__name__)
+    problem = None
+    for d_model, n_heads in SIZES:
+        n_heads = n_heads if needs_heads(program) else 1
+        try:
+            return _of_class(program, d_model, n_heads)
+        except _subject.RefusalError as refusal:
+            refusal.tried = f"Tried as {program.__name__}({_given(program, d_model, n_heads)})"
+            problem = problem or refusal
+    raise problem
+
+
+def _given(program, d_model, n_heads):
+    """Return the arguments of a constructor in words; … for one of which nothing is known."""
+    try:
+        return arguments(program, d_model, n_heads)[1]
+    except _subject.RefusalError:
+        return "…"
+
+
+def _of_class(program, d_model, n_heads):
+    """Return the Entry of a class that is built in this size."""
+    given, built = arguments(program, d_model, n_heads)
     with _subject.refusing():
         sample = program(**given)
-    if slots.framework(sample) != "torch":
-        raise _subject.RefusalError("is not a torch module")
-    trial = Trial(sample.eval(), roles_of(sample.forward))
-    trial.find_sides()
-    trial.find_mask()
+    name = f"Built as {program.__name__}({built}), "
+    framework = slots.framework(sample)
+    if not framework:
+        return objects.layer(program, sample, d_model, n_heads, name)
+    function = sample.forward if framework == "torch" else sample.call
+    if framework == "torch" and not [*sample.parameters()] and (
+            set("qkv") <= set(roles_of(function).values())):
+        return _without_weights(program, name)
+    held = heads_of(sample)
+    if held and held != n_heads:
+        return _of_instance(sample, program.__name__, held)
+    trial = tried(sample, d_model)
 
     def build(d_model, n_heads):
         return program(**arguments(program, d_model, n_heads)[0])
 
     build.__name__ = program.__name__
-    options = {"call": trial.call, "self_attention": trial.alone, "causal": trial.causal,
-               "masks": trial.way.masks if trial.way else "none"}
-    return Entry(build, options, f"Built as {program.__name__}({built}), {trial.said()}")
+    return _entry(build, trial, name, {"call": trial.call}, n_heads)
 
 
-class Trial:
-    """The calls of a module with which it is found out what its arguments mean.
+def _without_weights(program, name):
+    """Return the Entry of a class of torch that is a kernel: it has no parameters."""
+    def function(*sides, **named):
+        q = next(side for role, side in zip(roles, sides, strict=False) if role == "q") if (
+            sides) else named[next(key for key, role in roles.items() if role == "q")]
+        made = program(**arguments(program, q.shape[-1], 1)[0]).eval()
+        return made(*sides, **named)
 
-    ``alone``: whether memory is always x; ``way``: the Mask that it takes, or None.
+    roles = roles_of(program.forward, skip=1)
+    function.__signature__ = inspect.signature(program(**arguments(program, 4, 1)[0]).forward)
+    function.__name__, function.program = program.__name__, program
+    entry = kernel(function, ("torch",))
+    return entry._replace(said=name + entry.said[0].lower() + entry.said[1:])
+
+
+def _of_instance(module, name, held=None):
+    """Return the Entry of a module that is built, so its sizes cannot be chosen."""
+    from utils.doctor.modules.module import _width
+    if not slots.framework(module):
+        raise _subject.RefusalError("is neither a class, a torch module nor a Keras layer")
+    held = held or heads_of(module) or 1
+    d_model = _width(module, None)
+    trial = tried(module, d_model)
+    heads = "one head" if held == 1 else f"{held} heads"
+    said = f"{name} has d_model = {d_model} and {heads}, it is "
+    return _entry(module, trial, said, {"call": trial.call, "n_heads": held}, held)
+
+
+def _entry(program, trial, name, options, n_heads):
+    """Return the Entry of what a Trial has found out."""
+    around, words = surroundings(trial, n_heads)
+    options = options | around | {
+        "self_attention": trial.alone, "causal": trial.causal,
+        "masks": trial.way.masks if trial.way else "none"}
+    one = {"heads": (1, None)} if n_heads == 1 and "n_heads" not in options else {}
+    return Entry(program, "layer", options, f"{name}{trial.said()}{words}", one)
+
+
+def tried(module, d_model):
+    """Return the Trial of a torch module or Keras layer."""
+    if slots.framework(module) == "torch":
+        import torch
+        module.eval()
+        weight = next(iter(module.parameters()), torch.zeros(1))
+        return Trial(module, module.forward, torch.nn.Module.__call__, d_model, weight)
+    from utils import frameworks
+    return Trial(module, module.call, lambda layer, **given: layer(**given), d_model,
+                 frameworks.tensorflow().constant(np.zeros(1, "float32")))
+
+
+def heads_of(module):
+    """Return the number of heads that a module knows by its name, or None."""
+    for part in module.modules() if hasattr(module, "modules") else [module]:
+        for name, value in vars(part).items():
+            if type(value) is int and value > 0 and HEADS.fullmatch(plain(name)):
+                return value
+    return None
+
+
+def surroundings(trial, n_heads):
+    """Return (options, words): is there a residual connection, is there a LayerNorm?
+
+    Where W_v and W_o are zero, only what is around the attention is left.
     """
+    module = trial.module
+    if slots.framework(module) != "torch":
+        return {}, ""
+    import torch
+    before = {name: w.clone() for name, w in module.state_dict().items()}
+    mask = trial._open(trial.way) if trial.needed and trial.way else None
+    try:
+        held = guess.guess(module, trial.width, n_heads)
+        with torch.no_grad():
+            for slot in held:
+                if set(slot.letters) & {"v", "o"}:
+                    for one in slots.tensors(module, slot.name):
+                        if one is not None:
+                            one.zero_()
+        left = trial.attended(trial.x, trial.memory, mask)
+    except Exception:  # the roles cannot be guessed: the examination will say so
+        return {}, ""
+    finally:
+        module.load_state_dict(before)
+    found, x = {}, trial.x
+    if _near(left, x):
+        found["residual"] = True
+    elif _near(left, _normalised(x)):
+        found |= {"residual": True, "post_norm": True}
+    if not found.get("post_norm") and any("norm" in type(one).__name__.lower()
+                                          for one in module.modules()):
+        plain_out = trial.attended(x, trial.memory, mask) - (x if found else 0)
+        moved = trial.attended(x + 1.0, trial.memory + 1.0, mask) - (x + 1.0 if found else 0)
+        if _near(plain_out, moved):
+            found["pre_norm"] = True
+    words = [text for key, text in (("pre_norm", "a LayerNorm first"),
+                                    ("residual", "x is added at the end"),
+                                    ("post_norm", "a LayerNorm last")) if key in found]
+    return found, f"; around the attention: {', '.join(words)}" if words else ""
 
-    def __init__(self, module, roles):
-        self.module, self.roles = module, roles
-        self.alone = not ({"k", "v"} <= set(roles.values()) or "memory" in roles.values())
-        self.masked = next((name for name, role in roles.items() if is_mask(role)), "")
-        self.needed = self.masked and (inspect.signature(module.forward).parameters[self.masked]
-                                       .default is inspect.Parameter.empty)
-        self.way, self.sure, self.causal = None, True, False
 
-    def find_sides(self):
-        """Draw x and memory of different lengths, or of one if the module takes no other."""
-        import torch
-        rng = torch.Generator().manual_seed(0)
-        self.x = torch.randn(BATCH, N_Q, D_MODEL, generator=rng)
-        problems = []
-        for memory in [self.x] if self.alone else [
-                torch.randn(BATCH, n, D_MODEL, generator=rng) for n in (N_K, N_Q)]:
-            self.memory = memory
-            try:
-                with _subject.refusing():
-                    self._first_call()
-                return
-            except _subject.RefusalError as refusal:
-                problems.append(refusal)
-        raise problems[-1]
+def _near(a, b):
+    return a.shape == b.shape and np.abs(a - b).max() < 1e-3
 
-    def _first_call(self):
-        """Call the module without a mask, or with one that masks nothing in some way."""
-        if not self.needed:
-            out = self.attended(self.x, self.memory, None)
-            self._check(out)
-            if self.alone:
-                changed = self.x.clone()
-                changed[:, -1] += 3.0
-                later = self.attended(changed, changed, None)
-                self.causal = bool((out - later)[:, :-1].abs().max() < 1e-6)
-            return
-        problem = None
-        for way in self.ways():
-            try:
-                self._check(self.attended(self.x, self.memory, way.make(self._keep())))
-            except Exception as error:
-                problem = error
-            else:
-                return
-        raise problem
 
-    def _check(self, out):
-        if out.shape != self.x.shape:
-            raise _subject.RefusalError(f"returns shape {tuple(out.shape)} for x "
-                                        f"{tuple(self.x.shape)}")
-
-    def _keep(self):
-        import torch
-        return torch.ones(BATCH, 1, N_Q, self.memory.shape[1], dtype=torch.bool)
-
-    def attended(self, x, memory, mask):
-        """Return what the module gives, without gradients and warnings."""
-        with _subject._quiet():
-            return first(self.module(**placed(self.roles, x, memory, mask)), x.shape)
-
-    def ways(self):
-        """Yield the Masks to try, the most general shapes first, but padding's for its name."""
-        shapes = SHAPES[::-1] if "padding" in self.roles.values() else SHAPES
-        for (axes, cut, masks), (words, make) in itertools.product(shapes, KINDS):
-            yield Mask(f"{axes}, {words}", lambda keep, cut=cut, make=make: make(cut(keep)), masks)
-
-    def find_mask(self):
-        """Find a Mask with which masked tokens do not matter and others do, or one that fits."""
-        import torch
-        if not self.masked:
-            return
-        keep = self._keep()
-        keep[0, ..., -2:], keep[1, ..., -1:] = False, False
-        real = keep[:, 0, 0]                                     # (b, j)
-        rows = real if self.alone else torch.ones(BATCH, N_Q, dtype=torch.bool)
-        noise = torch.randn(self.memory.shape, generator=torch.Generator().manual_seed(1))
-        hidden, shown = torch.where(real[..., None], self.memory, 3 * noise), self.memory.clone()
-        shown[:, 0] += 3.0                                       # a token that is not masked
-        fits = []
-        for way in self.ways():
-            try:
-                outs = [self.attended(side if self.alone else self.x, side, way.make(keep))
-                        for side in (self.memory, hidden, shown)]
-            except Exception:  # not in this way
-                continue
-            if outs[0].shape != self.x.shape:
-                continue
-            fits.append(way)
-            alike = (outs[0] - outs[1])[rows].abs().max() < 1e-5
-            told = (outs[0] - outs[2])[:, 1:].abs().max() > 1e-5
-            if outs[0][rows].isfinite().all() and alike and told:
-                self.way = way
-                return
-        self.sure, self.way = False, next(iter(fits), None)
-
-    def call(self, module, x, memory, keep):
-        """Return ``module`` of x, memory and keep, called as this trial found out."""
-        import torch
-        mask = None
-        if self.way and (keep is not None or self.needed):
-            shape = len(x), 1, x.shape[1], memory.shape[1]
-            full = torch.ones(shape, dtype=torch.bool) if keep is None else keep
-            mask = self.way.make(full.expand(shape))
-        return first(module(**placed(self.roles, x, memory, mask)), x.shape)
-
-    def said(self):
-        """Return how the module is called, in words."""
-        how = ", ".join(name if name == role else f"{name}={role}" for name, role in (
-            (name, "mask" if is_mask(role) else role) for name, role in self.roles.items()))
-        text = f"called as ({how})"
-        if not self.masked:
-            return text
-        if self.way is None:
-            return f"{text} without {self.masked}"
-        return f"{text}; {self.masked}: {self.way.words}" + ("" if self.sure else " (assumed)")
+def _normalised(x):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)

@@ -14,9 +14,12 @@ HEADS = re.compile(r"(n|num|nb|no|numberof|numattention|nattention|attention)?(o
                    r"(num|count)?|h|nh")
 HEAD_WIDTH = re.compile(r"d[qkv]?head|(head|perhead)(dim|size|width)|dim(per)?heads?|d[kqv]|"
                         r"(dim|size)[kqv]|headd|attnheadsize|attentionheadsize|sizeperhead")
+KV_HEADS = re.compile(r"(n|num|nb|no)?(of)?(kv|keyvalue|querygroup|kvgroup|qgroup)s?"
+                      r"(heads?|groups?)?|(n|num)?groups?|nkv|nkvh|hkv")
+INDEX = re.compile(r"(layer|block)?(idx|index|id|i|no|number)")
 LENGTH = re.compile(r".*(max|seq|ctx|context|block|sequence|position).*(len|length|size|ctx|"
                     r"positions|embeddings)|nctx|maxlen|blocksize|seqlen|nseq")
-CONFIG = re.compile(r"(config|configuration|cfg|conf|hparams|params|args|opt|options)")
+CONFIG = re.compile(r"(.*config|configuration|cfg|conf|hparams|params|args|opt|options)")
 OFF = re.compile(r"(?!.*bias)(.*drop.*|p|.*flash.*|use.*|is.*|.*debug.*|.*verbose.*)")
 
 X = re.compile(r"(xs?|inputs?|inp|inx|embeddings?|embs?|tokens|hidden|hiddenstates?|states|seq|"
@@ -29,6 +32,17 @@ MEMORY = re.compile(r"(memory|mem|context|ctx|cond|kv|kvs|y|enc|encout|enchidden
                     r"xkv|inputkv|memories)")
 MASK = re.compile(r"(?!.*(return|past))(.*masks?|keep|m|bias|attnbias|attentionbias)")
 PADDING = re.compile(r".*(padding|pad).*")
+LENGTHS = re.compile(r"(valid|seq|sequence|src|input)?(lens?|lengths?)")
+HEAD_SCALE = re.compile(r"(d|dk|dhead|headdim|depth|dimk|dimension)")   # of a kernel: d of q
+TEMPERATURE = re.compile(r"(temperature|temp|scalefactor|sqrtdk)")      # of a kernel: √d
+METHODS = ("forward", "__call__", "call", "apply", "attend", "attention", "compute", "run")
+LETTER = r"[qkvo]|query|key|value|out|output"
+WEIGHT = re.compile(rf"(?:w|weights?|wt|mat|matrix|theta|u)_*(?P<a>{LETTER})(?:_*(?:proj|weights?|w))?"
+                    rf"|(?P<b>{LETTER})_*(?:w|weights?|kernel|proj|matrix|mat)", re.IGNORECASE)
+BIAS = re.compile(rf"(?:b|bias)_*(?P<a>{LETTER})|(?P<b>{LETTER})_*(?:b|bias)", re.IGNORECASE)
+
+
+MASKS = {"mask", "padding", "lengths"}   # roles
 
 
 class UnknownArgumentError(_subject.RefusalError):
@@ -66,7 +80,8 @@ def plain(name):
 def by_name(name, d_model, n_heads):
     """Return the value of a constructor's argument, or None if its name says nothing."""
     name = plain(name)
-    for known, value in ((HEADS, n_heads), (HEAD_WIDTH, d_model // n_heads), (LENGTH, 32),
+    for known, value in ((KV_HEADS, 1), (HEADS, n_heads), (HEAD_WIDTH, d_model // n_heads),
+                         (INDEX, 0), (LENGTH, 32), (TEMPERATURE, d_model ** 0.5 if n_heads == 1 else None),
                          (OFF, 0.0 if "drop" in name or name == "p" else False), (WIDTH, d_model)):
         if known.fullmatch(name):
             return value
@@ -74,6 +89,18 @@ def by_name(name, d_model, n_heads):
         return True
     return {"eps": 1e-5, "epsilon": 1e-5, "layernormeps": 1e-5, "vocabsize": 32,
             "device": "cpu"}.get(name)
+
+
+def needs_heads(function):
+    """Return whether a constructor takes a number of heads, or a configuration that may have it."""
+    return any(HEADS.fullmatch(plain(name)) or CONFIG.fullmatch(plain(name))
+               for name in inspect.signature(function).parameters)
+
+
+def letter_of(name, pattern):
+    """Return which of q, k, v, o a name such as W_q or key_bias means, or ""."""
+    found = pattern.fullmatch(name)
+    return (found["a"] or found["b"])[0].lower() if found else ""
 
 
 def arguments(function, d_model, n_heads):
@@ -98,14 +125,17 @@ def arguments(function, d_model, n_heads):
     return given, said
 
 
-def roles_of(function):
-    """Return {argument: "x", "q", "k", "v", "memory", "mask" or "padding"} of a function.
+def roles_of(function, aside=(), skip=0):
+    """Return {argument: "x", "q", "k", "v", "memory", "mask", "padding" …} of a function.
 
+    Other roles are "lengths" of the examples, "d" and "√d" of a kernel, and "none" for a second
+    mask. ``aside``: arguments of which the caller knows. ``skip``: how many come before.
     Raises RefusalError for an argument without a default whose name says nothing.
     """
     found = {}
-    for n, (name, one) in enumerate(inspect.signature(function).parameters.items()):
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+    parameters = list(inspect.signature(function).parameters.items())[skip:]
+    for n, (name, one) in enumerate(parameters):
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or name in aside:
             continue
         word = plain(name)
         side = next((side for side, known in SIDES.items() if known.fullmatch(word)), None)
@@ -114,8 +144,18 @@ def roles_of(function):
             found[name] = side
         elif MEMORY.fullmatch(word) and "memory" not in taken and n:
             found[name] = "memory"
-        elif MASK.fullmatch(word) and not taken & {"mask", "padding"}:
+        elif MASK.fullmatch(word) and not taken & MASKS:
             found[name] = "padding" if PADDING.fullmatch(word) else "mask"
+        elif LENGTHS.fullmatch(word) and not taken & MASKS:
+            found[name] = "lengths"
+        elif one.default is one.empty and MASK.fullmatch(word):
+            found[name] = "none"
+        elif one.default is one.empty and "q" in taken and HEAD_SCALE.fullmatch(word):
+            found[name] = "d"
+        elif one.default is one.empty and "q" in taken and TEMPERATURE.fullmatch(word):
+            found[name] = "√d"
+        elif one.default is one.empty and OFF.fullmatch(word):
+            found[name] = "off"
         elif (X.fullmatch(word) or n == 0) and "x" not in taken and "q" not in taken:
             found[name] = "x"
         elif one.default is one.empty:
@@ -131,19 +171,27 @@ def placed(roles, x, memory, mask):
     ``memory`` is an array, or the pair of k and v.
     """
     k, v = memory if isinstance(memory, tuple) else (memory, memory)
-    of = {"x": x, "q": x, "k": k, "v": v, "memory": memory, "mask": mask, "padding": mask}
-    return {name: of[role] for name, role in roles.items() if of[role] is not None}
+    of = {"x": x, "q": x, "k": k, "v": v, "memory": memory, "d": x.shape[-1],
+          "√d": x.shape[-1] ** 0.5, "off": 0, "none": None} | dict.fromkeys(MASKS, mask)
+    return {name: of[role] for name, role in roles.items()
+            if of[role] is not None or role == "none"}
 
 
 def first(result, shape):
-    """Return the first array of a shape in a result: an array, a tuple of any length or a dict."""
+    """Return the first array of a shape in a result: an array, a tuple of any length or a dict.
+
+    Raises RefusalError for a result without an array.
+    """
     if hasattr(result, "shape"):
         return result
     items = result.values() if hasattr(result, "values") else result
-    arrays = [item for item in items if hasattr(item, "shape")]
+    arrays = [item for item in items if hasattr(item, "shape")] if (
+        isinstance(result, tuple | list) or hasattr(result, "values")) else []
+    if not arrays:
+        raise _subject.RefusalError(f"returns {_subject.kind(result)}; expected an array")
     return next((item for item in arrays if tuple(item.shape) == tuple(shape)), arrays[0])
 
 
 def is_mask(role):
     """Return whether a role is that of a mask."""
-    return role in ("mask", "padding")
+    return role in MASKS

@@ -11,12 +11,13 @@ from utils.doctor import faulty
 EPSILON = 1e-5  # of the LayerNorm, as in PyTorch
 
 
-def layer(x, memory, weights, n_heads, keep=None, *, norm=None, epsilon=EPSILON, swapped=False,
-          unbiased="", transposed="", order="qkv", reading=None, input_split="", shared=None,
-          torn="", merge=True, out="W_o b_o", mask_fault="", **kernel):
+def layer(x, memory, weights, n_heads, keep=None, *, norm=None, residual=False, post_norm=False,
+          epsilon=EPSILON, swapped=False, unbiased="", transposed="", order="qkv", reading=None,
+          input_split="", shared=None, torn="", merge=True, out="W_o b_o", mask_fault="", **kernel):
     """Return out (b, i, d_out); x is (b, i, d_in), memory (b, j, d_in), the rest as the reference.
 
     ``norm``: the axis of a LayerNorm that comes first, with ``epsilon`` added to the variance.
+    ``residual``: x is added to the result. ``post_norm``: a LayerNorm comes last.
     ``swapped``: batch and sequence are exchanged. ``unbiased`` and ``transposed``: letters of q, k,
     v, o. ``order``: whose weights q, k and v use. ``reading``: see ``_read``. ``input_split``: the
     input is split instead of the projection; each head has its "own" block of W, all have the
@@ -26,6 +27,7 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, epsilon=EPSILON,
     which of W_o and b_o are used. ``mask_fault``: a name in MASK_FAULTS.
     """
     weights = _weights(weights, n_heads, unbiased, transposed, order, reading)
+    given = x
     if norm is not None:
         x, memory = _normalised(x, norm, epsilon), _normalised(memory, norm, epsilon)
     if swapped:
@@ -50,7 +52,11 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, epsilon=EPSILON,
         context = _times(context, weights["W_o"])
     if "b_o" in out:
         context = context + weights["b_o"]
-    return context.swapaxes(0, 1) if swapped else context
+    if swapped:
+        context = context.swapaxes(0, 1)
+    if residual:
+        context = given + context
+    return _normalised(context, -1, epsilon) if post_norm else context
 
 
 def _weights(weights, n_heads, unbiased, transposed, order, reading):

@@ -19,7 +19,7 @@ from utils.doctor.modules import Module
 from utils.doctor.probes import layer as layer_probes, run as probe_run
 
 MASKS = {"any": "a mask per head", "heads alike": "one mask for all", "padding": "padding",
-         "none": "no mask"}
+         "one for all": "one mask for all", "none": "no mask"}
 
 
 def levels(form, options, heads=None):
@@ -50,8 +50,7 @@ class Layer(Level):
 
     def expected(self, args, settings, fully_masked):
         """Return (out, None) of the faulty layer with these settings; inf if they do not fit."""
-        norm = {"norm": -1, "epsilon": self.form.epsilon} if self.form.pre_norm else {}
-        settings = self.options.settings() | norm | settings
+        settings = self.options.settings() | self.form.settings() | settings
         try:
             return faulty.layer.layer(*args, **settings, fully_masked=fully_masked), None
         except ValueError:  # for example, a transposed weight does not fit
@@ -62,21 +61,21 @@ class Layer(Level):
         found = layer_switches.switches(self.form, self.options)
         if self._closed():
             return found + layer_constants.constants(ask, self)
-        d_head = self.heads[1] if self.heads else None
+        d_head = self.heads and self.heads[1]
         kernel = layer_cases.as_kernel(ask, self.form, d_head)
         return found + kernel_constants.constants(kernel, self._kernel_sizes(), self.options,
                                                   MASKS[self.form.masks])
 
     def _closed(self):
         """Return whether weights that only copy cannot give access to the kernel inside."""
-        return self.form.pre_norm or (self.heads is not None and self.heads[1] < 3)
+        return self.form.closed() or (self.heads is not None and (self.heads[1] or 3) < 3)
 
     def not_searched(self):
         """Return a sentence on what the search could not look for, or ""."""
         if not self._closed():
             return ""
-        return ("The search did not look for a window: it cannot measure one behind a LayerNorm, "
-                "or in heads of one or two dimensions.")
+        return ("The search did not look for a window: it cannot measure one behind a LayerNorm "
+                "or a residual connection, or in heads of one or two dimensions.")
 
     def _kernel_sizes(self):
         """Return two sizes for the kernel inside; a third of each head holds q, k or v."""
@@ -85,13 +84,15 @@ class Layer(Level):
         for size in ({"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 2},
                      {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 3}):
             if self.heads:
-                size |= {"heads": self.heads[0], "d_head": self.heads[1] // 3}
+                size |= {"heads": self.heads[0]}
+                size |= {"d_head": self.heads[1] // 3} if self.heads[1] else {}
             found.append(kernel_cases.shape(form, size | {"d_v": size["d_head"]}))
         return found
 
     def probes(self, subject):
         """Return the Findings of the probes that fit such a layer."""
         n_heads, d_head = self.heads or (sizes.HEADS, sizes.D_HEAD)
+        d_head = d_head or sizes.D_MODEL // n_heads
         e = n_heads * d_head
         held = sizes.weights(d_in=e, d_model=e, d_out=e)
         held |= {f"b_{letter}": 0 * held[f"b_{letter}"] for letter in self.form.unbiased}
@@ -115,7 +116,8 @@ class Layer(Level):
             tolerance = _search.TOLERANCES[subject.dtype]
             found.append(probe_run.on_off(ask, asking, sides, keep, tolerance))
         e, biased = len(weights["W_o"]), set("qkvo") - set(module.unbiased)
-        found.append(layer_probes.parameter_count(module.parameters(), e, e, biased=biased))
+        if not (self.form.no_output or self.form.one_of):
+            found.append(layer_probes.parameter_count(module.parameters(), e, e, biased=biased))
         return found
 
     def _with_weights(self, subject):

@@ -18,7 +18,8 @@ SECOND = {"batch": 3, "n_q": 4, "n_k": 9, "heads": 2, "d_head": 8, "d_in": 10, "
 CONFIRM = {"batch": 2, "n_q": 8, "n_k": 6, "heads": 5, "d_head": 3, "d_in": 7, "d_out": 11}
 MASKS = {"any": ("padding", "a mask per head", "one mask for all", "a fully masked row"),
          "heads alike": ("padding", "one mask for all", "a fully masked row"),
-         "padding": ("padding", "a fully masked example"), "none": ()}
+         "padding": ("padding", "a fully masked example"), "one for all": ("one mask for all",),
+         "none": ()}
 
 
 class Form(NamedTuple):
@@ -32,6 +33,10 @@ class Form(NamedTuple):
     unbiased: str = ""   # letters of q, k, v, o without a bias
     own: bool = False    # a module, which chooses the order of its own dimensions
     epsilon: float = faulty.layer.EPSILON  # of the LayerNorm
+    residual: bool = False
+    post_norm: bool = False
+    no_output: bool = False   # it has no W_o
+    one_of: str = ""     # letters of q, k, v with one projection for all heads
 
     def __str__(self):
         limits = []
@@ -40,6 +45,19 @@ class Form(NamedTuple):
         if self.square:
             limits.append("n_q == n_k")
         return " and ".join(limits)
+
+    def settings(self):
+        """Return the settings of ``faulty.layer.layer`` that are right for such a layer."""
+        found = {"norm": -1} if self.pre_norm else {}
+        found |= {"residual": True} if self.residual else {}
+        found |= {"post_norm": True} if self.post_norm else {}
+        found |= {"epsilon": self.epsilon} if self.pre_norm or self.post_norm else {}
+        found |= {"out": ""} if self.no_output else {}
+        return found | ({"shared": (0, self.one_of)} if self.one_of else {})
+
+    def closed(self):
+        """Return whether something around the kernel hides it from weights that only copy."""
+        return self.pre_norm or self.post_norm or self.residual
 
     def kernel(self):
         """Return the Form of the kernel inside, for which d_v == d."""
@@ -55,10 +73,14 @@ def ladder(form):
 
 
 def shape(form, which, heads=None):
-    """Return the sizes that a form allows; ``heads``: (h, d) of an instance, or None."""
+    """Return the sizes that a form allows; ``heads``: (h, d) of an instance, or None.
+
+    A d of None leaves the width as it is.
+    """
     size = dict(which)
     if heads:
-        size["heads"], size["d_head"] = heads
+        size["d_head"] = heads[1] or size["heads"] * size["d_head"] // heads[0]
+        size["heads"] = heads[0]
     if form.equal_widths:
         size["d_in"] = size["d_out"] = size["heads"] * size["d_head"]
     if form.square or form.self_attention:

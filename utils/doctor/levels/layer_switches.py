@@ -41,10 +41,11 @@ def _projections(form):
     """Return the Switches of mistakes in the projections."""
     found = [Switch("missing bias", {"unbiased": letters},
                     f"the bias is not used for {', '.join(letters)}") for letters in _some("qvo")]
-    found += [Switch("shared head", {"shared": (head, letters)},
-                     f"all heads use {', '.join(letters)} of the {which} head")
-              for head, which in ((0, "first"), (-1, "last")) for letters in _some("qkv")]
-    if form.masks == "any":  # otherwise all heads have the same mask
+    if not form.one_of:
+        found += [Switch("shared head", {"shared": (head, letters)},
+                         f"all heads use {', '.join(letters)} of the {which} head")
+                  for head, which in ((0, "first"), (-1, "last")) for letters in _some("qkv")]
+    if form.masks == "any" and not form.one_of:  # otherwise all heads have the same mask
         found += [Switch("shared head", {"shared": (head, "qkv mask")},
                          f"all heads use q, k, v and the mask of the {which} head")
                   for head, which in ((0, "first"), (-1, "last"))]
@@ -53,6 +54,7 @@ def _projections(form):
                          f"x @ W.T is used for {', '.join(letters)}") for letters in _some("qkvo")]
         found += [Switch("input split before projection", {"input_split": blocks})
                   for blocks in ("own", "first", "rows")]
+    if form.equal_widths and not form.no_output:
         found += [Switch("missing W_o", {"out": out}) for out in ("", "b_o")]
     return found
 

@@ -27,6 +27,9 @@ def guess(module, d_model, n_heads):
         if (kind or name) in letters:
             found.append(Slot(name, letters[kind or name], heads[kind or name] if kind else None))
             heads[kind or name] += 1
+    found = [slot._replace(head=None, shared=slot.letters)
+             if slot.head is not None and heads[_kind(slot.name)] == 1 and n_heads > 1 else slot
+             for slot in found]
     if not set("qkv") <= set("".join(slot.letters for slot in found)):
         raise RolesError(f"the parts of {type(module).__name__} that hold q, k and v cannot be "
                          'guessed; pass roles={"q": name, "k": name, "v": name, "o": name}')
@@ -41,15 +44,21 @@ def _by_shape(module, d_model, n_heads):
     Square weights as wide as one head count only if there are too few others.
     """
     square, found, loose, small = d_model ** 2, [], [], []
+    packed = {3 * square: ("qkv", ""), 2 * square: ("kv", "")}
+    if n_heads > 1:  # k and v of one head, which all heads share
+        packed |= {square + 2 * square // n_heads: ("qkv", "kv"),
+                   2 * square // n_heads: ("kv", "kv")}
+        packed.pop(square, None)  # of two heads: k and v side by side have the size of q
     for name in _candidates(module):
         shape = tuple(tensors(module, name)[0].shape)
         count = math.prod(shape)
-        if count in (3 * square, 2 * square):
-            found.append(Slot(name, "qkv"[3 - count // square:]))
+        if count in packed:
+            letters, shared = packed[count]
+            found.append(Slot(name, letters, None, shared))
         elif count == square:
             loose.append((name, None))
         elif count * n_heads == square:
-            loose.append((name, re.sub(r"\d+", "", name)))
+            loose.append((name, _kind(name)))
         elif shape[:2] == (d_model // n_heads,) * 2:
             loose.append((name, None))
             small.append(loose[-1])
@@ -57,6 +66,11 @@ def _by_shape(module, d_model, n_heads):
     if len(kinds) + sum(len(slot.letters) for slot in found) >= 3:
         loose = [pair for pair in loose if pair not in small]
     return found, loose
+
+
+def _kind(name):
+    """Return a name without its numbers, which the parts of a list of heads share."""
+    return re.sub(r"\d+", "", name)
 
 
 def _assigned(words, free):

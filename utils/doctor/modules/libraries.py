@@ -72,7 +72,7 @@ def _keras(module, x, memory, keep, return_attention_scores=False):
 
 def epsilon(module):
     """Return the epsilon of the first LayerNorm in a module, or None."""
-    for part in _norms(module):
+    for part in norms(module):
         for name in EPSILON:
             if isinstance(getattr(part, name, None), float):
                 return getattr(part, name)
@@ -81,7 +81,7 @@ def epsilon(module):
 
 def reset_norms(module):
     """Set the gain of every LayerNorm in a module to 1 and its bias to 0, as in the reference."""
-    for part in _norms(module):
+    for part in norms(module):
         for name, value in ("weight", 1.0), ("bias", 0.0), ("gamma", 1.0), ("beta", 0.0):
             variable = getattr(part, name, None)
             if hasattr(variable, "assign"):
@@ -90,7 +90,8 @@ def reset_norms(module):
                 variable.data.fill_(value)
 
 
-def _norms(module):
+def norms(module):
+    """Return the LayerNorms in a module or Keras layer."""
     if hasattr(module, "modules"):
         parts = module.modules()
     else:  # a Keras layer

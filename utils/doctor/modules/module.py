@@ -24,7 +24,8 @@ class Module:
     holds [q | k | v]. If neither is given, a layer of PyTorch or Keras is known, and the roles of
     other modules are guessed. If that fails, ``roles_problem`` says why, and the module keeps its
     own weights. ``weights_argument``: the argument that makes it return its weights, or "".
-    ``unbiased``: the letters without a bias. ``where``: the guessed roles in words.
+    ``unbiased``: the letters without a bias. ``no_output``: it has no W_o. ``one_of``: the letters
+    of which all heads share one projection. ``where``: the guessed roles in words.
     """
 
     def __init__(self, build, call, roles=None, packed=None, size=(12, 3), batch_first=True):
@@ -45,7 +46,8 @@ class Module:
         self.build, self.built, self.written = build, {}, {}
         self.framework, self.__name__ = slots.framework(sample), type(sample).__name__
         self.slots_given, self.guessed = slots.named(roles or {}, packed), not roles and not packed
-        self.roles_problem, self.unbiased, self.where = "", "", ""
+        self.roles_problem, self.unbiased, self.where, self.one_of = "", "", "", ""
+        self.no_output = False
         self.epsilon = faulty.layer.EPSILON
         with _subject.refusing():
             self._inspect(size)
@@ -61,6 +63,8 @@ class Module:
         else:
             self.unbiased = "".join(slot.letters for slot in mine
                                     if slots.parts(sample, slot.name)[1] is None)
+            self.no_output = self.guessed and all("o" not in slot.letters for slot in mine)
+            self.one_of = "".join(slot.shared for slot in mine)
             self.where = ", ".join(f"{' | '.join(slot.letters)} in {slot.name}" for slot in mine
                                    if not slot.head)
 
@@ -81,9 +85,10 @@ class Module:
         return self(*args, **{self.weights_argument: True})
 
     def parameters(self):
-        """Return how many elements the parameters of the module have."""
+        """Return how many elements the parameters have, those of a LayerNorm left out."""
         module = next(iter(self.built.values()))
-        return sum(math.prod(w.shape) for w in _weights(module))
+        norms = sum(math.prod(w.shape) for norm in libraries.norms(module) for w in _weights(norm))
+        return sum(math.prod(w.shape) for w in _weights(module)) - norms
 
     def _slots(self, module, d_model, n_heads):
         return guess.guess(module, d_model, n_heads) if self.guessed else self.slots_given

@@ -19,11 +19,15 @@ COMPUTED = ("weight_g", "weight_v", "weight_orig", "parametrizations")
 
 
 class Slot(NamedTuple):
-    """The name of a part or parameter of a module, the letters of qkvo in it, and its head."""
+    """The name of a part or parameter of a module, the letters of qkvo in it, and its head.
+
+    ``shared``: those of the letters of which all heads share one projection.
+    """
 
     name: str
     letters: str
     head: int | None = None
+    shared: str = ""
 
 
 def framework(module):
@@ -105,14 +109,18 @@ def _neutral(vector):
 def write(module, slot, weights, n_heads):
     """Write the part of a weight set, a dict of NumPy arrays, that belongs to a slot.
 
-    A slot with the size of a single head gets the weights of the first head.
+    A slot with the size of a single head, and a projection that the heads share, gets the weights
+    of the first head.
     """
+    def columns(array, letter):
+        head = 0 if letter in slot.shared else slot.head
+        return array if head is None else np.split(array, n_heads, axis=-1)[head]
+
     for kind, variable in zip("Wb", tensors(module, slot.name), strict=True):
         if variable is None:
             continue
-        array = np.concatenate([weights[f"{kind}_{letter}"] for letter in slot.letters], axis=-1)
-        if slot.head is not None:
-            array = np.split(array, n_heads, axis=-1)[slot.head]
+        array = np.concatenate([columns(weights[f"{kind}_{letter}"], letter)
+                                for letter in slot.letters], axis=-1)
         small = tuple(n // n_heads for n in array.shape)
         if tuple(variable.shape) in (small, (*small, 1)):
             array = array[tuple(map(slice, small))]

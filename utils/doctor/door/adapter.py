@@ -1,0 +1,73 @@
+"""Code for a reader to complete where the doctor cannot build or call a program by itself."""
+
+import inspect
+
+from utils.doctor.door import names
+
+
+def adapter(program):
+    """Return (code, options of ``examine``) that build and call a program, as text.
+
+    What the doctor knows is filled in, and what it does not know is ``...``.
+    """
+    if not isinstance(program, type):
+        return _of_function(program)
+    method = next((getattr(program, one) for one in ("forward", "call", "__call__")
+                   if callable(getattr(program, one, None))), None)
+    lines = ["def build(d_model, n_heads):",
+             f"    return {program.__name__}({_constructor(program)})", "",
+             "def call(module, x, memory, keep):    # (b, i, d), (b, j, d), True = may attend",
+             f"    return module({_call(method, 1) if method else 'x'})"]
+    return "\n".join(lines), "(build, call=call)"
+
+
+def _of_function(program):
+    name = getattr(program, "__name__", "program")
+    return "\n".join(["def kernel(q, k, v, keep):    # (b, h, i, d), True = may attend",
+                      f"    return {name}({_call(program, 0)})"]), "(kernel)"
+
+
+def _parameters(function, skip=0):
+    try:
+        parameters = [*inspect.signature(function).parameters.values()][skip:]
+    except (TypeError, ValueError):
+        return []
+    return [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+
+
+def _constructor(program):
+    known = {names.WIDTH: "d_model", names.HEADS: "n_heads",
+             names.HEAD_WIDTH: "d_model // n_heads"}
+    found = []
+    for one in _parameters(program):
+        word = names.plain(one.name)
+        text = next((text for pattern, text in known.items() if pattern.fullmatch(word)), None)
+        if text is None and one.default is one.empty:
+            value = names.by_name(one.name, 12, 3)
+            text = "..." if value is None else repr(value)
+        if text is not None:
+            found.append(f"{one.name}={text}")
+    return ", ".join(found)
+
+
+def _call(function, skip):
+    found = []
+    taken = set()
+    for one in _parameters(function, skip):
+        word = names.plain(one.name)
+        side = next((side for side, known in names.SIDES.items() if known.fullmatch(word)), "")
+        if side:
+            text = side if not skip else {"q": "x"}.get(side, "memory")
+        elif names.MASK.fullmatch(word) and "keep" not in taken:
+            text = "keep"
+        elif names.MEMORY.fullmatch(word) and taken:
+            text = "memory"
+        elif names.X.fullmatch(word) and not taken:
+            text = "x"
+        elif one.default is one.empty:
+            text = "..."
+        else:
+            continue
+        taken.add(text)
+        found.append(f"{one.name}={text}")
+    return ", ".join(found)

@@ -1,0 +1,159 @@
+"""Attention of weights that the doctor can write: a class with arrays, or a function of them."""
+
+import inspect
+
+import numpy as np
+
+from utils import checks
+from utils.doctor import _subject
+from utils.doctor.door import names
+from utils.doctor.door.entry import Entry, like
+from utils.doctor.door.trial import Trial
+from utils.doctor.modules import guess
+
+
+def layer(program, sample, d_model, n_heads, name):
+    """Return the Entry of a class that is no module and holds its weights as arrays.
+
+    ``sample``: an object that was built, in words ``name``. Raises RefusalError for a class without
+    such weights or without a method that takes x.
+    """
+    method = next((one for one in names.METHODS if callable(getattr(program, one, None))), None)
+    held = {one: _letter(one) for one, value in vars(sample).items() if _is_array(value)}
+    matrices = {letter: one for one, letter in held.items()
+                if letter and len(np.shape(getattr(sample, one))) == 2}
+    if not method or not set("qkv") <= set(matrices):
+        raise _subject.RefusalError(
+            "is neither a torch module nor a Keras layer, and holds no arrays that are called W_q, "
+            "W_k and W_v")
+    biases = {letter: one for one, letter in held.items()
+              if letter and len(np.shape(getattr(sample, one))) < 2}
+
+    def made(weights, n_heads, transposed=False):
+        one = program(**names.arguments(program, weights["W_q"].shape[1], n_heads)[0])
+        for letter, attribute in matrices.items():
+            w = weights[f"W_{letter}"]
+            setattr(one, attribute, w.T if transposed else w)
+        for letter, attribute in biases.items():
+            if letter in matrices:
+                shape = np.shape(getattr(sample, attribute))
+                b = weights[f"b_{letter}"]
+                setattr(one, attribute, b.reshape((1, -1)) if len(shape) == 2 else b)
+        return one
+
+    framework = "torch" if hasattr(getattr(sample, matrices["q"]), "new_tensor") else "numpy"
+    return _entry(made, getattr(sample, method), lambda one, **given: getattr(one, method)(**given),
+                  sample, matrices, biases, (d_model, n_heads), framework, f"{name}{method} is ")
+
+
+def of_weights(program, framework):
+    """Return the Entry of a function of x and W_q, W_k, W_v. Raises RefusalError for another."""
+    parameters = inspect.signature(program).parameters
+    matrices = {letter: one for one in parameters
+                if (letter := names.letter_of(one, names.WEIGHT))}
+    biases = {letter: one for one in parameters if (letter := names.letter_of(one, names.BIAS))}
+    if not set("qkv") <= set(matrices):
+        raise _subject.RefusalError("does not have the arguments q, k and v, or W_q, W_k and W_v")
+    sizes = {one: None for one in parameters if names.by_name(one, 12, 3) is not None
+             and one not in (*matrices.values(), *biases.values())
+             and parameters[one].default is inspect.Parameter.empty}
+    sizes |= {one: None for one in parameters if names.HEADS.fullmatch(names.plain(one))}
+    sizes = {one: None for one in sizes if not names.X.fullmatch(names.plain(one))}
+    heads = any(names.HEADS.fullmatch(names.plain(one)) for one in sizes)
+
+    def made(weights, n_heads, transposed=False):
+        given = {one: (weights[f"W_{letter}"].T if transposed else weights[f"W_{letter}"])
+                 for letter, one in matrices.items()}
+        given |= {one: weights[f"b_{letter}"] for letter, one in biases.items()}
+        return given | {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
+
+    size = (12, 3) if heads else (12, 1)
+    return _entry(made, program, lambda given, **sides: program(**sides, **given), None, matrices,
+                  biases, size, framework, "It is ", [*matrices.values(), *biases.values(), *sizes])
+
+
+def _entry(made, function, ask, sample, matrices, biases, size, framework, name, aside=()):
+    """Return the Entry of what ``made(weights, n_heads)`` gives, called by ``ask``."""
+    from utils import sizes
+    d_model, n_heads = size
+    weights = sizes.weights(d_in=d_model, d_model=d_model, d_out=d_model)
+    x = np.zeros(1)
+    if framework == "torch":
+        import torch
+        x = torch.zeros(1, dtype=torch.float64)
+    elif framework == "tensorflow":
+        from utils import frameworks
+        x = frameworks.tensorflow().constant(x)
+    weights = {key: like(w, x) for key, w in weights.items()}
+    try:
+        trial = Trial(made(weights, n_heads), function, ask, d_model, x, aside)
+        one_by_one = False
+    except _subject.RefusalError as refusal:
+        try:
+            trial = Trial(made(weights, n_heads), function, _each(ask), d_model, x, aside)
+        except _subject.RefusalError:
+            raise refusal from None
+        one_by_one = True
+    no_output = "o" not in matrices
+    unbiased = "".join(letter for letter in "qkvo" if letter not in biases)
+
+    def adapted(transposed):
+        def program(x, memory, weights, n_heads, keep):
+            return trial.call(made(weights, n_heads, transposed), x, memory, keep)
+        return program
+
+    transposed = _is_transposed(adapted, weights, n_heads, trial, unbiased, no_output, x)
+    said = f"{name}{trial.said()}"
+    said += ", one example at a time, (i, d)" if one_by_one else ""
+    said += "; its weights are (out, in)" if transposed else ""
+    form = {"unbiased": unbiased, "no_output": no_output, "equal_widths": True}
+    form |= {"heads": (1, None)} if n_heads == 1 else {}
+    options = {"self_attention": trial.alone, "causal": trial.causal, "framework": framework,
+               "masks": trial.way.masks if trial.way else "none"}
+    return Entry(adapted(transposed), "layer", options, said, form)
+
+
+def _each(ask):
+    """Return a function that calls ``ask`` for each example alone, and stacks what it gives."""
+    def each(one, **given):
+        n = len(next(iter(given.values())))
+        outs = [names.first(ask(one, **{key: side[b] if hasattr(side, "shape") else side
+                                        for key, side in given.items()}),
+                            next(iter(given.values())).shape[1:]) for b in range(n)]
+        return like(np.stack([checks.to_numpy(out) for out in outs]), next(iter(given.values())))
+    return each
+
+
+def _is_transposed(adapted, weights, n_heads, trial, unbiased, no_output, like_x):
+    """Return whether the reference is met with every weight transposed, and not without."""
+    from utils.doctor import faulty
+    arrays = {key: checks.to_numpy(w) for key, w in weights.items()}
+    x, memory = trial.x, trial.memory
+    expected = faulty.layer.layer(x, memory, arrays, n_heads, unbiased=unbiased,
+                                  out="" if no_output else "W_o b_o", band=_band(trial))
+
+    def meets(transposed):
+        try:
+            with _subject._quiet():
+                out = adapted(transposed)(like(x, like_x), like(memory, like_x), weights, n_heads,
+                                          None)
+            return np.allclose(checks.to_numpy(out), expected, atol=1e-4)
+        except Exception:
+            return False
+    return meets(True) and not meets(False)
+
+
+def _band(trial):
+    from utils.doctor.faulty.kernel import Band
+    return Band(None, 0) if trial.causal else Band()
+
+
+def _is_array(value):
+    return hasattr(value, "shape") and hasattr(value, "dtype") and len(value.shape) in (1, 2)
+
+
+def _letter(name):
+    """Return which of q, k, v, o the attribute of an object means, or ""."""
+    name = name.lstrip("_")
+    return (names.letter_of(name, names.WEIGHT) or names.letter_of(name, names.BIAS)
+            or guess._letter(name))

@@ -1,0 +1,166 @@
+"""The calls of a module with which it is found out what its arguments mean."""
+
+import inspect
+
+import numpy as np
+
+from utils import checks
+from utils.doctor import _subject
+from utils.doctor.door.entry import full, like, ways
+from utils.doctor.door.names import first, is_mask, placed, roles_of
+
+BATCH, N_Q, N_K = 2, 5, 7
+SAME = 1e-5
+SEQUENCE_FIRST = "with the sequence first, x (i, b, d)"
+
+
+class Trial:
+    """What the arguments of a module mean.
+
+    ``ask(module, **arguments)`` calls it. ``alone``: whether memory is always x. ``way``: the Mask
+    that it takes, or None; ``sure``: whether it masks in this way. ``causal``: whether it hides
+    later tokens. ``batch_first``: whether x is (b, i, d_model).
+    """
+
+    def __init__(self, module, function, ask, d_model, sample, aside=()):
+        self.module, self.ask, self.sample = module, ask, sample
+        self.roles = roles_of(function, aside)
+        known = set(self.roles.values())
+        self.alone = not ({"k", "v"} <= known or "memory" in known)
+        self.masked = next((name for name, role in self.roles.items() if is_mask(role)), "")
+        parameter = inspect.signature(function).parameters.get(self.masked)
+        self.needed = bool(self.masked) and parameter.default is inspect.Parameter.empty
+        self.way, self.sure, self.causal, self.batch_first = None, True, False, True
+        self.width = d_model
+        self._find_sides(d_model)
+        self._find_order()
+        self._find_mask()
+
+    def attended(self, x, memory=None, mask=None):
+        """Return what the module gives for NumPy arrays, as NumPy."""
+        x, memory = like(x, self.sample), like(x if memory is None else memory, self.sample)
+        given = placed(self.roles, x, memory, like(mask, self.sample))
+        with _subject._quiet():
+            out = first(self.ask(self.module, **given), (*x.shape[:-1], self.width))
+        return checks.to_numpy(out)
+
+    def call(self, module, x, memory, keep):
+        """Return ``module`` of x, memory and keep, called as this trial found out."""
+        mask = None
+        if self.way and (keep is not None or self.needed):
+            mask = like(self.way.make(full(keep, len(x), 1, x.shape[1], memory.shape[1])), x)
+        if not self.batch_first:
+            x, memory = _swapped(x), _swapped(memory)
+        out = first(self.ask(module, **placed(self.roles, x, memory, mask)),
+                    (*x.shape[:-1], self.width))
+        return out if self.batch_first else _swapped(out)
+
+    def said(self):
+        """Return how the module is called, in words."""
+        how = ", ".join(name if name == role else f"{name}={role}" for name, role in (
+            (name, "mask" if is_mask(role) else role) for name, role in self.roles.items()))
+        text = f"called as ({how})"
+        if not self.batch_first:
+            text += f" {SEQUENCE_FIRST}"
+        if not self.masked:
+            return text
+        if self.way is None:
+            return f"{text} without {self.masked}"
+        return f"{text}; {self.masked}: {self.way.words}" + ("" if self.sure else " (assumed)")
+
+    def _find_sides(self, d_model):
+        """Draw x and memory of different lengths, or of one if the module takes no other."""
+        rng = np.random.default_rng(0)
+        self.x = rng.standard_normal((BATCH, N_Q, d_model))
+        problems = []
+        for n in (N_Q,) if self.alone else (N_K, N_Q):
+            self.memory = self.x if self.alone else rng.standard_normal((BATCH, n, d_model))
+            try:
+                with _subject.refusing():
+                    self._first_call()
+                return
+            except _subject.RefusalError as refusal:
+                problems.append(refusal)
+        raise problems[-1]
+
+    def _first_call(self):
+        """Call the module without a mask, or with one that masks nothing in some way."""
+        if not self.needed:
+            return self._check(self.attended(self.x, self.memory))
+        problem = None
+        for way in ways(self.roles[self.masked]):
+            try:
+                return self._check(self.attended(self.x, self.memory, self._open(way)))
+            except Exception as error:
+                problem = error
+        raise problem
+
+    def _open(self, way):
+        return way.make(np.ones((BATCH, 1, N_Q, self.memory.shape[1]), dtype=bool))
+
+    def _check(self, out):
+        if out.shape[:2] != self.x.shape[:2] or out.ndim != 3:
+            raise _subject.RefusalError(f"returns shape {out.shape} for x {self.x.shape}")
+        self.width = out.shape[-1]
+
+    def _find_order(self):
+        """Find whether the batch comes first, and whether later tokens are hidden."""
+        if self.needed:
+            return
+        before, changed, memory = self.attended(self.x, self.memory), [], self.memory.copy()
+        for index in ((0, -1), (-1, 0)):  # another token, another example
+            memory[:] = self.memory
+            memory[index] *= -2.0                      # no shift: a LayerNorm would undo it
+            x = memory if self.alone else self.x
+            changed.append(np.abs(self.attended(x, memory) - before).max(axis=-1) > SAME)
+        token, example = changed
+        self.batch_first = not (token[1:].any() and not token[0, :-1].any())
+        later = token[0, :-1] if self.batch_first else example[:-1]
+        self.causal = self.alone and not later.any()
+
+    def _find_mask(self):
+        """Find a Mask with which masked tokens do not matter and others do, or one that fits."""
+        if not self.masked:
+            return
+        keep = np.ones((BATCH, 1, N_Q, self.memory.shape[1]), dtype=bool)
+        keep[0, ..., -2:], keep[1, ..., -1:] = False, False
+        fits = []
+        for way in ways(self.roles[self.masked]):
+            try:
+                fit, right = self._masks(way, keep[:1].repeat(BATCH, 0) if way.masks ==
+                                         "one for all" else keep)
+            except Exception:  # not in this way
+                continue
+            if fit and right:
+                self.way = way
+                return
+            fits += [way] if fit else []
+        self.sure, self.way = False, next(iter(fits), None)
+
+    def _masks(self, way, keep):
+        """Return whether a Mask can be passed, and whether it hides what it should, and no more."""
+        real = keep[:, 0, 0]                                     # (b, j)
+        rows = real if self.alone else np.ones((BATCH, N_Q), dtype=bool)
+        noise = np.random.default_rng(1).standard_normal(self.memory.shape)
+        hidden, shown = np.where(real[..., None], self.memory, 3 * noise), self.memory.copy()
+        shown[:, 0] *= -2.0                                      # a token that is not masked
+        outs = []
+        for memory in (self.memory, hidden, shown):
+            sides = (memory if self.alone else self.x), memory
+            if not self.batch_first:
+                sides = [side.swapaxes(0, 1) for side in sides]
+            out = self.attended(*sides, way.make(keep))
+            outs.append(out if self.batch_first else out.swapaxes(0, 1))
+        if outs[0].shape != (*self.x.shape[:2], self.width):
+            return False, False
+        alike = np.abs(outs[0] - outs[1])[rows].max() < SAME
+        told = np.abs(outs[0] - outs[2])[:, 1:].max() > SAME
+        return True, bool(np.isfinite(outs[0][rows]).all() and alike and told)
+
+
+def _swapped(x):
+    if hasattr(x, "transpose") and not isinstance(x, np.ndarray):
+        return x.transpose(0, 1).contiguous()
+    if isinstance(x, np.ndarray):
+        return np.ascontiguousarray(x.swapaxes(0, 1))
+    return like(checks.to_numpy(x).swapaxes(0, 1), x)
