@@ -9,10 +9,10 @@ from utils.doctor.door import names
 
 # {program: (the faults that it has, what must be said of how it was called)}
 VERDICTS = {
-    "HeadsFirst": ([], "Built as HeadsFirst(heads=3, d_model=12, dropout=0.0), called as (q, k, v, "
+    "HeadsFirst": ([], "Built as HeadsFirst(heads=3, d_model=12, dropout=0.1), called as (q, k, v, "
                        "mask); mask: (b, i, j), True = may attend"),
     "Configured": ([], "Built as Configured(config=an object with the sizes), called as (x)"),
-    "Unmasked": ([], "Built as Unmasked(dim=12, heads=3, dim_head=4, dropout=0.0), called as (x)"),
+    "Unmasked": ([], "Built as Unmasked(dim=12, heads=3, dim_head=4, dropout=0.1), called as (x)"),
     "TrueHides": ([], "key_padding_mask: (b, j), True = masked"),
     "Added": ([], "attention_mask: (b, 1, i, j), added to the scores, 0 = may attend and −∞ = "
                   "masked"),
@@ -56,7 +56,7 @@ def test_what_nothing_is_known_of_is_named():
     ("num_hiddens", 12), ("in_features", 12), ("d_out", 12), ("key_dim", 12), ("emb_size", 12),
     ("heads", 3), ("num_heads", 3), ("n_head", 3), ("num_attention_heads", 3), ("h", 3),
     ("nhead", 3), ("head_num", 3), ("d_k", 4), ("dim_head", 4), ("head_dim", 4), ("d_v", 4),
-    ("size_per_head", 4), ("dropout", 0.0), ("attn_pdrop", 0.0), ("max_len", 32),
+    ("size_per_head", 4), ("dropout", 0.1), ("attn_pdrop", 0.1), ("max_len", 32),
     ("block_size", 32), ("context_length", 32), ("bias", True), ("use_flash", False),
     ("batch_first", True), ("temperature", None)])
 def test_a_size_is_known_by_any_of_its_names(argument, value):

@@ -3,6 +3,7 @@
 from utils.doctor import _packing, _search
 from utils.doctor._exam import OVERFLOW
 from utils.doctor._report import Report, described, enumerated
+from utils.doctor.levels import designs
 from utils.doctor.modules import Module
 
 EXACT, SINGLE = 1e-9, 1e-5  # the accuracy of float64 and of float32, in any order of operations
@@ -37,6 +38,8 @@ def written(name, level, exam, found, fully_masked=None):
     settings = _search.merged(found[0]) if found else {}
     evidence = _evidence(exam, found, settings, dropout)
     findings, notes = _side_effects(exam), _notes(exam)
+    found, recognised = designs.recognised(found)
+    notes = recognised + notes
     if module:
         found, packing_notes = _packing.without_assumptions(found, module)
         notes += packing_notes

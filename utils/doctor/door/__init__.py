@@ -15,7 +15,8 @@ from utils.doctor.door.layers import layer
 from utils.doctor.door.names import UnknownArgumentError
 from utils.doctor.modules import slots
 
-__all__ = ["UnknownArgumentError", "adapter", "arguments_of", "asks_first", "function", "kernel", "layer"]
+__all__ = ["UnknownArgumentError", "adapter", "arguments_of", "asks_first", "function", "kernel",
+           "layer"]
 
 
 def asks_first(program):
@@ -29,6 +30,8 @@ def asks_first(program):
         return True
     words = arguments_of(program)
     masks = [word for word in words if names.MASK.fullmatch(word)]
+    if not isinstance(program, type) and len(words) > 3 and not names.MASK.fullmatch(words[3]):
+        return names.SIDES["q"].fullmatch(words[0]) is not None
     return bool(masks) and masks[0] != "keep"
 
 

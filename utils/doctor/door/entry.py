@@ -20,6 +20,8 @@ class Entry(NamedTuple):
     options: dict
     said: str
     form: dict = {}  # noqa: RUF012
+    others: tuple = ()  # further Entries, where it is not certain what a mask means
+    last: bool = False  # whether it counts only if no other explains the program
 
 
 class Mask(NamedTuple):

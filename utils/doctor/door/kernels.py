@@ -2,15 +2,16 @@
 
 import importlib
 import inspect
+import itertools
 
 import numpy as np
 
 from utils import checks, frameworks
 from utils.doctor import _subject
 from utils.doctor.door.entry import KINDS, Entry, full, like
-from utils.doctor.door.names import first, is_mask, placed, roles_of
+from utils.doctor.door.names import first, is_mask, looks_back, placed, roles_of
 
-AXES = ("(b, h, i, d)", "(b, i, d)", "(i, d)")
+AXES = ("(b, h, i, d)", "(b, i, d)", "(i, d)", "(b, i, h, d)")
 
 
 def kernel(program, guesses=None):
@@ -23,34 +24,29 @@ def kernel(program, guesses=None):
         roles = roles_of(program)
     if not set("qkv") <= set(roles.values()):
         raise _subject.RefusalError("does not have the arguments q, k and v")
+    roles = {name: role for name, role in roles.items() if role != "lengths"}
     masked = next((name for name, role in roles.items() if is_mask(role)), "")
     needed = masked and (inspect.signature(program).parameters[masked].default
                          is inspect.Parameter.empty)
     problem, fits = "", []
-    for framework in guesses or frameworks.guesses(program):
-        for axes in AXES:
-            for words, make in _meanings(roles.get(masked), axes):
-                adapted = _adapted(program, roles, axes, make, needed)
-                problem, fit = _refused(adapted, framework, masked)
-                said = ", ".join(name if name == role else f"{name}={role}"
-                                 for name, role in roles.items())
-                said = f"Called as ({said}), with q {axes}" + f"; {masked}: {words}" * bool(masked)
-                options = {"framework": framework, "masks": "any" if masked else "none"}
-                if not problem:
-                    options["causal"] = _looks_back(adapted, framework)
-                    return Entry(adapted, "kernel", options, said)
-                if fit:
-                    fits.append(Entry(adapted, "kernel", options, f"{said} (assumed)"))
+    names = ", ".join(name if name == role else f"{name}={role}" for name, role in roles.items())
+    tries = itertools.product(guesses or frameworks.guesses(program), (False, True), AXES,
+                              KINDS if masked else (("", None),))
+    for framework, square, axes, (words, make) in tries:  # some take only n_q == n_k and d_v == d
+        adapted = _adapted(program, roles, axes, make, needed)
+        problem, fit = _refused(adapted, framework, masked, square)
+        if problem and not fit:
+            continue
+        said = f"Called as ({names}), with q {axes}" + f"; {masked}: {words}" * bool(masked)
+        options = {"framework": framework, "masks": "any" if masked else "none",
+                   "causal": _looks_back(adapted, framework)}
+        if not problem:
+            return Entry(adapted, "kernel", options, said)
+        fits.append(Entry(adapted, "kernel", options, f"{said} (assumed)"))
     if fits:  # a mask that hides nothing in any way may be the fault
-        return fits[0]
+        words = {entry.said.rpartition(": ")[2]: entry for entry in reversed(fits)}
+        return fits[0]._replace(others=tuple(words.values())[1:4])
     raise _subject.RefusalError(problem)
-
-
-def _meanings(role, axes):
-    """Return the (words, make) to try for a mask of this role, or one that makes none."""
-    if role is None or role == "lengths":
-        return (("", None),)
-    return KINDS
 
 
 def _adapted(program, roles, axes, make, needed):
@@ -77,11 +73,21 @@ def _by_axes(program, roles, axes, given):
     if axes == AXES[1]:
         flat = [None if side is None else _shaped(side, (-1, *side.shape[2:])) for side in given]
         return _shaped(first(called(*flat), (shape[0] * shape[1], *shape[2:])), shape)
+    if axes == AXES[3]:
+        turned = [*(_turned(side) for side in given[:3]), given[3]]
+        return _turned(first(called(*turned), (shape[0], shape[2], shape[1], shape[3])))
     outs = [first(called(*(None if side is None else side[b, h] for side in given)), shape[2:])
             for b in range(shape[0]) for h in range(shape[1])]
     if hasattr(q, "new_tensor"):
         return importlib.import_module("torch").stack(outs).reshape(shape)
     return like(np.stack([checks.to_numpy(out) for out in outs]).reshape(shape), q)
+
+
+def _turned(x):
+    """Return x (b, h, i, d) as (b, i, h, d)."""
+    if hasattr(x, "swapaxes"):
+        return x.swapaxes(1, 2)
+    return frameworks.tensorflow().transpose(x, (0, 2, 1, 3))
 
 
 def _shaped(x, shape):
@@ -90,28 +96,26 @@ def _shaped(x, shape):
     return frameworks.tensorflow().reshape(x, [int(n) for n in shape])
 
 
-def _refused(adapted, framework, masked):
+def _refused(adapted, framework, masked, square):
     """Return (why a kernel in the doctor's form is not one, or "", whether it can be called)."""
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((2, 3, n, d)) for n, d in ((5, 4), (7, 4), (7, 6)))
     answer = None
+    sides = (q, q, q) if square else (q, k, v)
     for dtype in ("float64", "float32"):
-        for sides in ((q, k, v), (q, q, q)):  # some take only n_q == n_k and d_v == d
-            subject = _subject.Subject(adapted, framework, dtype)
-            answer = subject(*sides, None)
-            if not answer.error and answer.out.shape == (*q.shape[:3], sides[2].shape[3]):
-                return _masks_rightly(subject, answer, sides) if masked else ("", True)
+        subject = _subject.Subject(adapted, framework, dtype)
+        answer = subject(*sides, None)
+        if not answer.error and answer.out.shape == (*q.shape[:3], sides[2].shape[3]):
+            return _masks_rightly(subject, answer, sides) if masked else ("", True)
     return answer.error or f"returns shape {answer.out.shape}", False
 
 
 def _masks_rightly(subject, answer, sides):
     """Return ("", True) if masked keys do not matter and others do, or else what is wrong."""
     q, k, v = sides
-    n_k = k.shape[2]
-    keep = np.ones((2, 3, q.shape[2], n_k), bool)
-    keep[..., n_k - 2:] = False
-    changed = [np.concatenate([side[..., :n_k - 2, :], -2 * side[..., n_k - 2:, :]], axis=-2)
-               for side in (k, v)]
+    keep = np.ones((2, 3, q.shape[2], k.shape[2]), bool)
+    keep[..., 1:3] = False  # not the last ones, which a causal mask may hide as well
+    changed = [np.where(keep[..., :1, :].swapaxes(-1, -2), side, -2 * side) for side in (k, v)]
     before, after = subject(q, k, v, keep), subject(q, *changed, keep)
     if before.error or after.error:
         return before.error or after.error, False
@@ -130,5 +134,9 @@ def _looks_back(adapted, framework):
     before = subject(q, k, v, None)
     k[..., -1, :], v[..., -1, :] = 3.0, -3.0
     after = subject(q, k, v, None)
-    return not before.error and not after.error and bool(
-        np.allclose(before.out[..., :-1, :], after.out[..., :-1, :], atol=1e-6))
+    if before.error or after.error:
+        return False
+    later = np.abs(before.out - after.out).max(axis=(0, 1, 3)) > 1e-6
+    k[..., 0, :], v[..., 0, :] = -3.0, 3.0
+    first_matters = np.abs(subject(q, k, v, None).out - after.out)[..., -1, :].max() > 1e-6
+    return looks_back(later, first_matters)

@@ -63,7 +63,7 @@ def _of_class(program, d_model, n_heads):
         return program(**arguments(program, d_model, n_heads)[0])
 
     build.__name__ = program.__name__
-    return _entry(build, trial, name, {"call": trial.call}, n_heads)
+    return _entry(build, trial, name, {}, n_heads)
 
 
 def _without_weights(program, name):
@@ -91,17 +91,19 @@ def _of_instance(module, name, held=None):
     trial = tried(module, d_model)
     heads = "one head" if held == 1 else f"{held} heads"
     said = f"{name} has d_model = {d_model} and {heads}, it is "
-    return _entry(module, trial, said, {"call": trial.call, "n_heads": held}, held)
+    return _entry(module, trial, said, {"n_heads": held}, held)
 
 
 def _entry(program, trial, name, options, n_heads):
     """Return the Entry of what a Trial has found out."""
     around, words = surroundings(trial, n_heads)
-    options = options | around | {
-        "self_attention": trial.alone, "causal": trial.causal,
-        "masks": trial.way.masks if trial.way else "none"}
-    one = {"heads": (1, None)} if n_heads == 1 and "n_heads" not in options else {}
-    return Entry(program, "layer", options, f"{name}{trial.said()}{words}", one)
+    form = {"heads": (1, None)} if n_heads == 1 and "n_heads" not in options else {}
+    first, *others = [Entry(program, "layer", options | around | {
+        "call": one.call, "self_attention": one.alone, "causal": one.causal,
+        "masks": one.way.masks if one.way else "none"}, f"{name}{one.said()}{words}", form,
+        last=bool(one.masked) and one.way is None)
+        for one in trial.meanings()]
+    return first._replace(others=tuple(others))
 
 
 def tried(module, d_model):
@@ -131,31 +133,29 @@ def surroundings(trial, n_heads):
     Where W_v and W_o are zero, only what is around the attention is left.
     """
     module = trial.module
-    if slots.framework(module) != "torch":
-        return {}, ""
-    import torch
-    before = {name: w.clone() for name, w in module.state_dict().items()}
+    keras = slots.framework(module) == "tensorflow"
+    before = module.get_weights() if keras else {
+        name: w.clone() for name, w in module.state_dict().items()}
     mask = trial._open(trial.way) if trial.needed and trial.way else None
     try:
         held = guess.guess(module, trial.width, n_heads)
-        with torch.no_grad():
-            for slot in held:
-                if set(slot.letters) & {"v", "o"}:
-                    for one in slots.tensors(module, slot.name):
-                        if one is not None:
-                            one.zero_()
+        for slot in held:
+            if set(slot.letters) & {"v", "o"}:
+                for one in slots.tensors(module, slot.name):
+                    if one is not None:
+                        one.assign(0 * one) if keras else one.data.zero_()
         left = trial.attended(trial.x, trial.memory, mask)
     except Exception:  # the roles cannot be guessed: the examination will say so
         return {}, ""
     finally:
-        module.load_state_dict(before)
+        (module.set_weights if keras else module.load_state_dict)(before)
     found, x = {}, trial.x
     if _near(left, x):
         found["residual"] = True
     elif _near(left, _normalised(x)):
         found |= {"residual": True, "post_norm": True}
-    if not found.get("post_norm") and any("norm" in type(one).__name__.lower()
-                                          for one in module.modules()):
+    parts = module._flatten_layers() if keras else module.modules()
+    if not found.get("post_norm") and any("norm" in type(one).__name__.lower() for one in parts):
         plain_out = trial.attended(x, trial.memory, mask) - (x if found else 0)
         moved = trial.attended(x + 1.0, trial.memory + 1.0, mask) - (x + 1.0 if found else 0)
         if _near(plain_out, moved):

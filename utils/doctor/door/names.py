@@ -6,9 +6,10 @@ import re
 from utils.doctor import _subject
 
 # Names of arguments, without underscores and capitals.
-WIDTH = re.compile(r"(d|dims?|e|width|channels?|features|(d|n|dim|num|hidden|embed|emb|embd|"
+WIDTH = re.compile(r"(d|dims?|units|e|emb|embed|width|channels?|features|"
+                   r"(d|n|dim|num|hidden|hid|embed|emb|embd|"
                    r"embedding|model|input|in|output|out|query|key|value|context|k|v|q)"
-                   r"(model|dims?|size|hiddens?|units|embd?|embed|features|channels|width|in|"
+                   r"(model|dims?|size|hiddens?|hid|units|embd?|embed|feats?|features|channels|width|in|"
                    r"out))s?(in|out|inner)?|d(in|out|emb|input|output)|inputd")
 HEADS = re.compile(r"(n|num|nb|no|numberof|numattention|nattention|attention)?(of)?heads?"
                    r"(num|count)?|h|nh")
@@ -37,7 +38,8 @@ HEAD_SCALE = re.compile(r"(d|dk|dhead|headdim|depth|dimk|dimension)")   # of a k
 TEMPERATURE = re.compile(r"(temperature|temp|scalefactor|sqrtdk)")      # of a kernel: √d
 METHODS = ("forward", "__call__", "call", "apply", "attend", "attention", "compute", "run")
 LETTER = r"[qkvo]|query|key|value|out|output"
-WEIGHT = re.compile(rf"(?:w|weights?|wt|mat|matrix|theta|u)_*(?P<a>{LETTER})(?:_*(?:proj|weights?|w))?"
+WEIGHT = re.compile(rf"(?:w|weights?|wt|mat|matrix|theta|u)_*(?P<a>{LETTER})"
+                    r"(?:_*(?:proj|weights?|w))?"
                     rf"|(?P<b>{LETTER})_*(?:w|weights?|kernel|proj|matrix|mat)", re.IGNORECASE)
 BIAS = re.compile(rf"(?:b|bias)_*(?P<a>{LETTER})|(?P<b>{LETTER})_*(?:b|bias)", re.IGNORECASE)
 
@@ -81,8 +83,9 @@ def by_name(name, d_model, n_heads):
     """Return the value of a constructor's argument, or None if its name says nothing."""
     name = plain(name)
     for known, value in ((KV_HEADS, 1), (HEADS, n_heads), (HEAD_WIDTH, d_model // n_heads),
-                         (INDEX, 0), (LENGTH, 32), (TEMPERATURE, d_model ** 0.5 if n_heads == 1 else None),
-                         (OFF, 0.0 if "drop" in name or name == "p" else False), (WIDTH, d_model)):
+                         (INDEX, 0), (LENGTH, 32),
+                         (TEMPERATURE, d_model ** 0.5 if n_heads == 1 else None),
+                         (OFF, 0.1 if "drop" in name or name == "p" else False), (WIDTH, d_model)):
         if known.fullmatch(name):
             return value
     if name in ("batchfirst", "bias", "qkvbias", "attentionbias", "outbias"):
@@ -190,6 +193,15 @@ def first(result, shape):
     if not arrays:
         raise _subject.RefusalError(f"returns {_subject.kind(result)}; expected an array")
     return next((item for item in arrays if tuple(item.shape) == tuple(shape)), arrays[0])
+
+
+def looks_back(changed, first_matters):
+    """Return whether a program hides later tokens, or means to.
+
+    ``changed``: which outputs change with the last token. ``first_matters``: whether the last
+    output depends on the first token. It may look one token too far.
+    """
+    return not changed[:-1].any() or bool(first_matters and not changed[:-2].any())
 
 
 def is_mask(role):

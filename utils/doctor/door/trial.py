@@ -1,5 +1,6 @@
 """The calls of a module with which it is found out what its arguments mean."""
 
+import copy
 import inspect
 
 import numpy as np
@@ -7,10 +8,11 @@ import numpy as np
 from utils import checks
 from utils.doctor import _subject
 from utils.doctor.door.entry import full, like, ways
-from utils.doctor.door.names import first, is_mask, placed, roles_of
+from utils.doctor.door.names import first, is_mask, looks_back, placed, roles_of
 
 BATCH, N_Q, N_K = 2, 5, 7
 SAME = 1e-5
+MEANINGS = 4    # of a mask, to be examined where none is certain
 SEQUENCE_FIRST = "with the sequence first, x (i, b, d)"
 
 
@@ -31,6 +33,7 @@ class Trial:
         parameter = inspect.signature(function).parameters.get(self.masked)
         self.needed = bool(self.masked) and parameter.default is inspect.Parameter.empty
         self.way, self.sure, self.causal, self.batch_first = None, True, False, True
+        self.fits = []
         self.width = d_model
         self._find_sides(d_model)
         self._find_order()
@@ -108,15 +111,17 @@ class Trial:
         if self.needed:
             return
         before, changed, memory = self.attended(self.x, self.memory), [], self.memory.copy()
-        for index in ((0, -1), (-1, 0)):  # another token, another example
+        for index in ((0, -1), (-1, 0), (0, 0)):  # another token, another example
             memory[:] = self.memory
             memory[index] *= -2.0                      # no shift: a LayerNorm would undo it
             x = memory if self.alone else self.x
             changed.append(np.abs(self.attended(x, memory) - before).max(axis=-1) > SAME)
-        token, example = changed
+        token, example, start = changed
         self.batch_first = not (token[1:].any() and not token[0, :-1].any())
-        later = token[0, :-1] if self.batch_first else example[:-1]
-        self.causal = self.alone and not later.any()
+        if self.batch_first:
+            self.causal = self.alone and looks_back(token[0], start[0, -1])
+        else:
+            self.causal = self.alone and not example[:-1].any()
 
     def _find_mask(self):
         """Find a Mask with which masked tokens do not matter and others do, or one that fits."""
@@ -124,7 +129,6 @@ class Trial:
             return
         keep = np.ones((BATCH, 1, N_Q, self.memory.shape[1]), dtype=bool)
         keep[0, ..., -2:], keep[1, ..., -1:] = False, False
-        fits = []
         for way in ways(self.roles[self.masked]):
             try:
                 fit, right = self._masks(way, keep[:1].repeat(BATCH, 0) if way.masks ==
@@ -134,8 +138,25 @@ class Trial:
             if fit and right:
                 self.way = way
                 return
-            fits += [way] if fit else []
-        self.sure, self.way = False, next(iter(fits), None)
+            self.fits += [way] if fit else []
+        self.sure, self.way = False, next(iter(self.fits), None)
+
+    def meanings(self):
+        """Yield this trial with each meaning that its mask may have, and then without a mask."""
+        yield self
+        if not self.sure:
+            words = {self.way.words} if self.way else set()
+            for way in self.fits:
+                if way.words not in words and len(words) < MEANINGS:
+                    words.add(way.words)
+                    yield self._with(way)
+            if self.fits and not self.needed:
+                yield self._with(None)
+
+    def _with(self, way):
+        other = copy.copy(self)
+        other.way = way
+        return other
 
     def _masks(self, way, keep):
         """Return whether a Mask can be passed, and whether it hides what it should, and no more."""

@@ -42,7 +42,8 @@ EVERYWHERE, MASK_RIGHT = Band(), Masking()
 
 
 def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="qkv",
-              scale="right", axes=(KEYS,), masking=MASK_RIGHT, tile=False, fully_masked="zeros"):
+              scale="right", axes=(KEYS,), masking=MASK_RIGHT, tile=False, fully_masked="zeros",
+              rotary=None, unit="", cap=None, sink=None):
     """Return (context, weights), (b, h, i, d_v) and (b, h, i, j).
 
     q is (b, h, i, d), k (b, h_kv, j, d) and v (b, h_kv, j, d_v). ``align``: "top_left" or
@@ -51,16 +52,26 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
     softmax sums over. ``tile``: repeat the heads of k and v as 0 1 0 1 instead of 0 0 1 1.
     ``fully_masked``: the weights of a fully masked row are "zeros", "nan", the "average" (all
     equal) or "unmasked" (as without a mask).
+
+    Designs that are no faults: ``rotary``, (pairing, base), rotates q and k by their positions,
+    "halves" or "pairs" of dimensions together. ``unit``: q and k are normalised by their "rms" or
+    as by a "layer" norm. ``cap``: scores are bounded to cap · tanh(score / cap). ``sink``: a score
+    that every row has besides its keys, and whose weight is dropped.
     """
     if k.shape[1] != q.shape[1]:
         k, v = (_repeated(x, q.shape[1], tile) for x in (k, v))
     inputs = {"q": q, "k": k, "v": v}
     q, k, v = (inputs[letter] for letter in roles)
+    if unit:
+        q, k = (_normalised(x, unit) for x in (q, k))
+    if rotary:
+        q, k = (_rotated(x, *rotary) for x in (q, k))
     factor = scale if isinstance(scale, float) else SCALES[scale](q.shape[1], q.shape[3])
     scores = factor * (q @ k.swapaxes(-1, -2))
+    scores = scores if cap is None else cap * np.tanh(scores / cap)
     parts = {"keep": keep, "causal": _causal(scores.shape, band, align)}
     scores, allowed, after = _masked_scores(scores, parts, masking, factor)
-    weights = after * _softmax(scores, allowed, axes, fully_masked)
+    weights = after * _softmax(scores, allowed, axes, fully_masked, sink)
     return weights @ v, weights
 
 
@@ -106,7 +117,26 @@ def _masked_scores(scores, parts, masking, factor):
     return scores, allowed & mask, 1.0
 
 
-def _softmax(scores, allowed, axes, fully_masked):
+def _normalised(x, unit):
+    """Return x (b, h, i, d) with a root mean square of 1 in every head, centred for "layer"."""
+    x = x - x.mean(axis=-1, keepdims=True) if unit == "layer" else x
+    return x / np.sqrt((x ** 2).mean(axis=-1, keepdims=True) + 1e-6)
+
+
+def _rotated(x, pairing, base):
+    """Return x (b, h, i, d) rotated by its position; unchanged if d is odd."""
+    n, d = x.shape[-2:]
+    if d % 2:
+        return x
+    angle = np.arange(n)[:, None] * base ** (-2 * np.arange(d // 2) / d)  # (i, d / 2)
+    cos, sin = np.cos(angle), np.sin(angle)
+    axis = -1 if pairing == "pairs" else -2
+    a, b = np.moveaxis(x.reshape(*x.shape[:-1], *((d // 2, 2) if axis == -1 else (2, d // 2))),
+                       axis, 0)
+    return np.stack([a * cos - b * sin, b * cos + a * sin], axis=axis).reshape(x.shape)
+
+
+def _softmax(scores, allowed, axes, fully_masked, sink=None):
     """Return the weights (b, h, i, j), which sum to 1 along the axes where ``allowed`` is True."""
     masked = ~allowed.any(axis=axes, keepdims=True)
     if fully_masked == "average":
@@ -117,6 +147,8 @@ def _softmax(scores, allowed, axes, fully_masked):
     largest = scores.max(axis=axes, keepdims=True)
     exps = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
     total = exps.sum(axis=axes, keepdims=True)
+    if sink is not None:
+        total = total + np.exp(sink - np.where(np.isneginf(largest), 0.0, largest))
     if fully_masked == "zeros":
         return exps / np.where(total == 0.0, 1.0, total)
     with np.errstate(invalid="ignore"):

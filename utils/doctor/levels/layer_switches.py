@@ -4,7 +4,7 @@ import itertools
 
 from utils.doctor._search import Switch
 from utils.doctor.faulty.layer import MASK_FAULTS
-from utils.doctor.levels import kernel_switches
+from utils.doctor.levels import designs, kernel_switches
 
 TOKENS = {0: "n", 1: "h", 2: "d"}
 READINGS = [axes for axes in itertools.permutations(range(3)) if axes[0] != 0]
@@ -34,6 +34,7 @@ def switches(form, options):
         found.append(Switch("batch and sequence swapped", {"swapped": True}))
     if form.pre_norm:
         found.append(Switch("LayerNorm over time", {"norm": 1}))
+    found += designs.switches() if form.own and form.self_attention else []
     return found + kernel_switches.switches(form.kernel(), options)
 
 

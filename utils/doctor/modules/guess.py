@@ -19,6 +19,12 @@ def guess(module, d_model, n_heads):
     Raises RolesError if q, k and v are not found, and RefusalError as ``slots.parts`` does.
     """
     found, loose = _by_shape(module, d_model, n_heads)
+    held = "".join(slot.letters for slot in found)
+    if len(held) > len(set(held)):
+        raise RolesError(f"the parts of {type(module).__name__} are wider than the model; pass "
+                         'roles={"q": name, "k": name, "v": name, "o": name}')
+    if n_heads == 2 and held == "kv" and len({kind or name for name, kind in loose}) < 2:
+        found = [Slot(found[0].name, "qkv", None, "kv")]  # of two heads, k and v are as wide as q
     free = [letter for letter in "qkvo" if letter not in "".join(slot.letters for slot in found)]
     kinds = list(dict.fromkeys(kind or name for name, kind in loose))
     letters = _assigned({kind: _letter(kind) for kind in kinds}, free)
@@ -44,11 +50,11 @@ def _by_shape(module, d_model, n_heads):
     Square weights as wide as one head count only if there are too few others.
     """
     square, found, loose, small = d_model ** 2, [], [], []
-    packed = {3 * square: ("qkv", ""), 2 * square: ("kv", "")}
-    if n_heads > 1:  # k and v of one head, which all heads share
-        packed |= {square + 2 * square // n_heads: ("qkv", "kv"),
-                   2 * square // n_heads: ("kv", "kv")}
-        packed.pop(square, None)  # of two heads: k and v side by side have the size of q
+    packed = {}
+    if n_heads > 2:  # k and v of one head, which all heads share; of two, the sizes are those of q
+        packed = {square + 2 * square // n_heads: ("qkv", "kv"),
+                  2 * square // n_heads: ("kv", "kv")}
+    packed |= {3 * square: ("qkv", ""), 2 * square: ("kv", "")}
     for name in _candidates(module):
         shape = tuple(tensors(module, name)[0].shape)
         count = math.prod(shape)
@@ -95,11 +101,22 @@ def _assigned(words, free):
 def _candidates(module):
     """Return the names of the parts, or else the parameters, that hold a weight matrix."""
     if framework(module) == "tensorflow":
-        return [name for name, part in vars(module).items() if hasattr(part, "kernel")]
+        return _in_keras(module)
     linear = [name for name, part in module.named_modules()
               if _flat(getattr(part, "weight", None)) and getattr(part, "groups", 1) == 1]
     return linear + [name for name, w in module.named_parameters() if w.ndim == 2
                      and name.rpartition(".")[0] not in linear]
+
+
+def _in_keras(layer, prefix=""):
+    """Return the names of the parts, or else the variables, that hold a weight in a Keras layer."""
+    kept = {name: part for name, part in vars(layer).items() if not name.startswith("__")}
+    found = [prefix + name for name, part in kept.items() if hasattr(part, "kernel")]
+    for name, part in kept.items():
+        if framework(part) == "tensorflow" and not hasattr(part, "kernel"):
+            found += _in_keras(part, f"{prefix}{name}.")
+    return found or [prefix + name for name, part in kept.items()
+                     if hasattr(part, "assign") and len(getattr(part, "shape", ())) == 2]
 
 
 def _flat(weight):
