@@ -165,7 +165,7 @@ def examine_layer(program, *, causal=False, fully_masked=None, self_attention=Fa
     Raises ValueError for an unknown value of an option, and where the number of heads of an
     instance is missing or does not divide its width.
     """
-    return _layer(program, {}, **{name: value for name, value in locals().items()
+    return _layer(program, None, **{name: value for name, value in locals().items()
                                   if name != "program"})
 
 
@@ -174,12 +174,13 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
            n_heads=None, call=None, roles=None, packed=None, framework=None):
     """Return the Report of ``examine_layer``; ``of_form``: what no option says of the Form.
 
-    The number of heads of a program that has only so many is its "heads".
+    The number of heads of a program that has only so many is its "heads". Only for a program that
+    came in by the door, of_form is not None, it is no fault to have no W_o.
     """
     _check_shared(causal, fully_masked)
     _check("masks", masks, MASKS)
     options = _options(causal)
-    of_form = dict(of_form)
+    at_the_door, of_form = of_form is not None, dict(of_form or {})
     fixed = of_form.pop("heads", None)
     form = Form(square=options.square or self_attention, self_attention=self_attention,
                 masks=masks, pre_norm=pre_norm, residual=residual, post_norm=post_norm, **of_form)
@@ -193,7 +194,7 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
                                               batch_first=batch_first, **of_module)
             its_form = form._replace(
                 equal_widths=True, own=True, unbiased=module.unbiased, epsilon=module.epsilon,
-                no_output=module.no_output, one_of=module.one_of)
+                no_output=module.no_output and at_the_door, one_of=module.one_of)
             return module, layer_level.levels(its_form, options, heads or fixed)
         layer = program if batch_first else libraries.sequence_first(program)
         return layer, layer_level.levels(form, options, fixed)

@@ -86,7 +86,9 @@ def _of_instance(module, name, held=None):
     from utils.doctor.modules.module import _width
     if not slots.framework(module):
         raise _subject.RefusalError("is neither a class, a torch module nor a Keras layer")
-    held = held or heads_of(module) or 1
+    held = held or heads_of(module)
+    if not held:
+        raise _subject.RefusalError("has no number of heads that can be read; pass n_heads=")
     d_model = _width(module, None)
     trial = tried(module, d_model)
     heads = "one head" if held == 1 else f"{held} heads"
