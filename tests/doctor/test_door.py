@@ -1,7 +1,9 @@
 """Programs in nobody's form but their own are examined without an option."""
 
 import door_programs
+import numpy as np
 import pytest
+import torch
 
 from utils.doctor import door, examine
 from utils.doctor._subject import RefusalError
@@ -69,3 +71,34 @@ def test_a_configuration_answers_by_attribute_and_item():
     assert config.get("temperature", 7) == 7
     assert "d_model" in config
     assert "temperature" not in config
+
+
+def test_a_module_that_is_built_stays_in_training_and_keeps_its_weights():
+    module = door_programs.HeadsFirst(3, 12).train()
+    before = {name: w.clone() for name, w in module.state_dict().items()}
+    assert examine(module).verdict == "note"
+    assert module.training
+    assert module.dropout.training
+    assert all(torch.equal(w, before[name]) for name, w in module.state_dict().items())
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_weights_and_biases_of_a_class_of_arrays_are_written(scaled):
+    class Arrays:
+        def __init__(self, d_model, n_heads):
+            self.n_heads = n_heads
+            for letter in "qkvo":
+                setattr(self, f"W_{letter}", np.ones((d_model, d_model)))
+                setattr(self, f"b_{letter}", np.zeros((1, d_model)))
+
+        def forward(self, x):
+            q, k, v = (np.stack(np.split(x @ w + b, self.n_heads, axis=-1), axis=1) for w, b in (
+                (self.W_q, self.b_q), (self.W_k, self.b_k), (self.W_v, self.b_v)))
+            scores = q @ k.swapaxes(-1, -2) / (q.shape[-1] ** 0.5 if scaled else 1.0)
+            exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            context = exps / exps.sum(axis=-1, keepdims=True) @ v
+            return np.concatenate([*context.swapaxes(0, 1)], axis=-1) @ self.W_o + self.b_o
+
+    report = examine(Arrays)
+    assert report.names == ([] if scaled else [("no scale",)])
+    assert report.verdict == ("healthy" if scaled else "sick")

@@ -47,7 +47,7 @@ class Subject:
         given, copies = {}, [None] * len(args)
         try:
             copies = [self._given(arg, given) for arg in args]
-            with _quiet():
+            with quiet():
                 returned = self.program(*copies)
             out, rest = returned if _is_pair(returned) else (returned, None)
             if not hasattr(out, "shape"):
@@ -83,7 +83,7 @@ class Subject:
 def refusing():
     """Turn any error that is raised in the block into a RefusalError."""
     try:
-        with _quiet():
+        with quiet():
             yield
     except RefusalError:
         raise
@@ -124,7 +124,7 @@ def _described(error):
 
 
 @contextlib.contextmanager
-def _quiet():
+def quiet():
     """Run without warnings, and without gradients if PyTorch is loaded."""
     torch = sys.modules.get("torch")
     with warnings.catch_warnings(), np.errstate(all="ignore"), (

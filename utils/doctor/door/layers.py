@@ -1,5 +1,6 @@
 """A torch module or Keras layer as people write it: built and called by its arguments' names."""
 
+import copy
 import inspect
 
 import numpy as np
@@ -10,7 +11,9 @@ from utils.doctor.door.entry import Entry
 from utils.doctor.door.kernels import kernel
 from utils.doctor.door.names import HEADS, arguments, needs_heads, plain, roles_of
 from utils.doctor.door.trial import Trial
-from utils.doctor.modules import guess, slots
+from utils.doctor.faulty.layer import normalised
+from utils.doctor.modules import guess, libraries, slots
+from utils.doctor.modules.module import width
 
 SIZES = ((12, 3), (12, 2), (16, 4), (64, 8), (12, 1))   # d_model and heads, tried in turn
 
@@ -18,13 +21,13 @@ SIZES = ((12, 3), (12, 2), (16, 4), (64, 8), (12, 1))   # d_model and heads, tri
 def layer(program):
     """Return the Entry of a class, a torch module or a Keras layer.
 
-    Raises RefusalError with the last thing that went wrong.
+    Raises RefusalError with what went wrong in the first size.
     """
     if not isinstance(program, type):
         return _of_instance(program, type(program).__name__)
     problem = None
-    for d_model, n_heads in SIZES:
-        n_heads = n_heads if needs_heads(program) else 1
+    sizes = SIZES if needs_heads(program) else dict.fromkeys((d, 1) for d, _ in SIZES)
+    for d_model, n_heads in sizes:
         try:
             return _of_class(program, d_model, n_heads)
         except _subject.RefusalError as refusal:
@@ -83,13 +86,12 @@ def _without_weights(program, name):
 
 def _of_instance(module, name, held=None):
     """Return the Entry of a module that is built, so its sizes cannot be chosen."""
-    from utils.doctor.modules.module import _width
     if not slots.framework(module):
         raise _subject.RefusalError("is neither a class, a torch module nor a Keras layer")
     held = held or heads_of(module)
     if not held:
         raise _subject.RefusalError("has no number of heads that can be read; pass n_heads=")
-    d_model = _width(module, None)
+    d_model = width(module, None)
     trial = tried(module, d_model)
     heads = "one head" if held == 1 else f"{held} heads"
     said = f"{name} has d_model = {d_model} and {heads}, it is "
@@ -112,7 +114,7 @@ def tried(module, d_model):
     """Return the Trial of a torch module or Keras layer."""
     if slots.framework(module) == "torch":
         import torch
-        module.eval()
+        module = copy.deepcopy(module).eval()  # the reader's own stays as it is
         weight = next(iter(module.parameters()), torch.zeros(1))
         return Trial(module, module.forward, torch.nn.Module.__call__, d_model, weight)
     from utils import frameworks
@@ -138,7 +140,7 @@ def surroundings(trial, n_heads):
     keras = slots.framework(module) == "tensorflow"
     before = module.get_weights() if keras else {
         name: w.clone() for name, w in module.state_dict().items()}
-    mask = trial._open(trial.way) if trial.needed and trial.way else None
+    mask = trial.opened(trial.way) if trial.needed and trial.way else None
     try:
         held = guess.guess(module, trial.width, n_heads)
         for slot in held:
@@ -154,10 +156,9 @@ def surroundings(trial, n_heads):
     found, x = {}, trial.x
     if _near(left, x):
         found["residual"] = True
-    elif _near(left, _normalised(x)):
+    elif _near(left, normalised(x, -1)):
         found |= {"residual": True, "post_norm": True}
-    parts = module._flatten_layers() if keras else module.modules()
-    if not found.get("post_norm") and any("norm" in type(one).__name__.lower() for one in parts):
+    if not found.get("post_norm") and libraries.norms(module):
         plain_out = trial.attended(x, trial.memory, mask) - (x if found else 0)
         moved = trial.attended(x + 1.0, trial.memory + 1.0, mask) - (x + 1.0 if found else 0)
         if _near(plain_out, moved):
@@ -170,7 +171,3 @@ def surroundings(trial, n_heads):
 
 def _near(a, b):
     return a.shape == b.shape and np.abs(a - b).max() < 1e-3
-
-
-def _normalised(x):
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)

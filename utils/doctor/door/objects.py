@@ -19,15 +19,15 @@ def layer(program, sample, d_model, n_heads, name):
     such weights or without a method that takes x.
     """
     method = next((one for one in names.METHODS if callable(getattr(program, one, None))), None)
-    held = {one: _letter(one) for one, value in vars(sample).items() if _is_array(value)}
-    matrices = {letter: one for one, letter in held.items()
-                if letter and len(np.shape(getattr(sample, one))) == 2}
+    arrays = {one: value for one, value in vars(sample).items() if _is_array(value)}
+    biases = {letter: one for one, value in arrays.items() if (letter := names.letter_of(
+        one.lstrip("_"), names.BIAS) or (value.ndim == 1 and guess.letter(one)))}
+    matrices = {letter: one for one, value in arrays.items() if value.ndim == 2
+                and one not in biases.values() and (letter := _letter(one))}
     if not method or not set("qkv") <= set(matrices):
         raise _subject.RefusalError(
             "is neither a torch module nor a Keras layer, and holds no arrays that are called W_q, "
             "W_k and W_v")
-    biases = {letter: one for one, letter in held.items()
-              if letter and len(np.shape(getattr(sample, one))) < 2}
 
     def made(weights, n_heads, transposed=False):
         one = program(**names.arguments(program, weights["W_q"].shape[1], n_heads)[0])
@@ -35,15 +35,13 @@ def layer(program, sample, d_model, n_heads, name):
             w = weights[f"W_{letter}"]
             setattr(one, attribute, w.T if transposed else w)
         for letter, attribute in biases.items():
-            if letter in matrices:
-                shape = np.shape(getattr(sample, attribute))
-                b = weights[f"b_{letter}"]
-                setattr(one, attribute, b.reshape((1, -1)) if len(shape) == 2 else b)
+            b = weights[f"b_{letter}"]
+            setattr(one, attribute, b[None] if arrays[attribute].ndim == 2 else b)
         return one
 
     framework = "torch" if hasattr(getattr(sample, matrices["q"]), "new_tensor") else "numpy"
     return _entry(made, getattr(sample, method), lambda one, **given: getattr(one, method)(**given),
-                  sample, matrices, biases, (d_model, n_heads), framework, f"{name}{method} is ")
+                  matrices, biases, (d_model, n_heads), framework, f"{name}{method} is ")
 
 
 def of_weights(program, framework):
@@ -68,11 +66,11 @@ def of_weights(program, framework):
         return given | {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
 
     size = (12, 3) if heads else (12, 1)
-    return _entry(made, program, lambda given, **sides: program(**sides, **given), None, matrices,
+    return _entry(made, program, lambda given, **sides: program(**sides, **given), matrices,
                   biases, size, framework, "It is ", [*matrices.values(), *biases.values(), *sizes])
 
 
-def _entry(made, function, ask, sample, matrices, biases, size, framework, name, aside=()):
+def _entry(made, function, ask, matrices, biases, size, framework, name, aside=()):
     """Return the Entry of what ``made(weights, n_heads)`` gives, called by ``ask``."""
     from utils import sizes
     d_model, n_heads = size
@@ -134,7 +132,7 @@ def _is_transposed(adapted, weights, n_heads, trial, unbiased, no_output, like_x
 
     def meets(transposed):
         try:
-            with _subject._quiet():
+            with _subject.quiet():
                 out = adapted(transposed)(like(x, like_x), like(memory, like_x), weights, n_heads,
                                           None)
             return np.allclose(checks.to_numpy(out), expected, atol=1e-4)
@@ -153,7 +151,6 @@ def _is_array(value):
 
 
 def _letter(name):
-    """Return which of q, k, v, o the attribute of an object means, or ""."""
+    """Return which of q, k, v, o an attribute with a weight matrix means, or ""."""
     name = name.lstrip("_")
-    return (names.letter_of(name, names.WEIGHT) or names.letter_of(name, names.BIAS)
-            or guess._letter(name))
+    return names.letter_of(name, names.WEIGHT) or guess.letter(name)

@@ -43,7 +43,7 @@ class Trial:
         """Return what the module gives for NumPy arrays, as NumPy."""
         x, memory = like(x, self.sample), like(x if memory is None else memory, self.sample)
         given = placed(self.roles, x, memory, like(mask, self.sample))
-        with _subject._quiet():
+        with _subject.quiet():
             out = first(self.ask(self.module, **given), (*x.shape[:-1], self.width))
         return checks.to_numpy(out)
 
@@ -93,12 +93,13 @@ class Trial:
         problem = None
         for way in ways(self.roles[self.masked]):
             try:
-                return self._check(self.attended(self.x, self.memory, self._open(way)))
+                return self._check(self.attended(self.x, self.memory, self.opened(way)))
             except Exception as error:
                 problem = error
         raise problem
 
-    def _open(self, way):
+    def opened(self, way):
+        """Return a mask in this way that masks nothing."""
         return way.make(np.ones((BATCH, 1, N_Q, self.memory.shape[1]), dtype=bool))
 
     def _check(self, out):

@@ -29,7 +29,7 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, residual=False, 
     weights = _weights(weights, n_heads, unbiased, transposed, order, reading)
     given = x
     if norm is not None:
-        x, memory = _normalised(x, norm, epsilon), _normalised(memory, norm, epsilon)
+        x, memory = normalised(x, norm, epsilon), normalised(memory, norm, epsilon)
     if swapped:
         x, memory, keep = x.swapaxes(0, 1), memory.swapaxes(0, 1), None
     heads = []
@@ -56,7 +56,7 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, residual=False, 
         context = context.swapaxes(0, 1)
     if residual:
         context = given + context
-    return _normalised(context, -1, epsilon) if post_norm else context
+    return normalised(context, -1, epsilon) if post_norm else context
 
 
 def _weights(weights, n_heads, unbiased, transposed, order, reading):
@@ -93,7 +93,8 @@ def _read(weights, n_heads, axes, back, letters="qkv"):
     return found
 
 
-def _normalised(x, axis, epsilon):
+def normalised(x, axis, epsilon=EPSILON):
+    """Return x with mean 0 and variance 1 along an axis, as a LayerNorm without gain and bias."""
     centred = x - x.mean(axis=axis, keepdims=True)
     return centred / np.sqrt((centred ** 2).mean(axis=axis, keepdims=True) + epsilon)
 

@@ -27,7 +27,7 @@ def guess(module, d_model, n_heads):
         found = [Slot(found[0].name, "qkv", None, "kv")]  # of two heads, k and v are as wide as q
     free = [letter for letter in "qkvo" if letter not in "".join(slot.letters for slot in found)]
     kinds = list(dict.fromkeys(kind or name for name, kind in loose))
-    letters = _assigned({kind: _letter(kind) for kind in kinds}, free)
+    letters = _assigned({kind: letter(kind) for kind in kinds}, free)
     heads = dict.fromkeys(kinds, 0)
     for name, kind in loose:
         if (kind or name) in letters:
@@ -125,7 +125,7 @@ def _flat(weight):
     return len(shape) >= 2 and set(shape[2:]) <= {1}
 
 
-def _letter(name):
+def letter(name):
     """Return which of q, k, v, o is in a name, or ""."""
     for part in reversed(name.strip(".").lower().split(".")):
         match = WORDS.fullmatch(part)

@@ -130,7 +130,7 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
     if n_heads is None:
         raise ValueError("n_heads= is missing: a module that is built has a fixed number of heads")
     held = slots.named(roles or {}, packed)
-    d_model = known.d_model if known else _width(program, held[0] if held else None)
+    d_model = known.d_model if known else width(program, held[0] if held else None)
     d_head = checks.divisible(d_model, n_heads)
     build = Module(lambda *_: program, call, roles, packed, (d_model, n_heads), batch_first)
     return build, (n_heads, d_head)
@@ -163,7 +163,7 @@ def _lazy(module):
     return any(map(lazy, module.parameters()))
 
 
-def _width(module, slot):
+def width(module, slot):
     """Return d_model of a module, from a weight (d_model, d_model) or several of them packed."""
     if slots.framework(module) == "torch" and _lazy(module):
         raise _subject.RefusalError("has weights without a shape before its first call; call it "
