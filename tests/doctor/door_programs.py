@@ -1,6 +1,7 @@
 """Attention as people write it, none of it in the doctor's form."""
 
 import math
+import warnings
 
 import numpy as np
 import torch
@@ -190,3 +191,204 @@ def causal(q, k, v):
     past = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
     scores = q @ k.mT / q.shape[-1] ** 0.5
     return scores.masked_fill(~past, -torch.inf).softmax(dim=-1) @ v
+
+
+WIDTH = 64
+
+
+class OwnWidth(nn.Module):
+    """A head whose width stands in a global."""
+
+    scale = True
+
+    def __init__(self, head_size):
+        super().__init__()
+        self.key, self.query, self.value = (nn.Linear(WIDTH, head_size) for _ in range(3))
+
+    def forward(self, x):
+        scores = self.query(x) @ self.key(x).mT
+        scores = scores / WIDTH ** 0.5 if self.scale else scores
+        return scores.softmax(dim=-1) @ self.value(x)
+
+
+class OwnWidthUnscaled(OwnWidth):
+    scale = False
+
+
+class Wide(nn.Module):
+    """Each head is as wide as the model."""
+
+    def __init__(self, emb, heads):
+        super().__init__()
+        self.heads = heads
+        self.tokeys, self.toqueries, self.tovalues = (
+            nn.Linear(emb, heads * emb, bias=False) for _ in range(3))
+        self.unify = nn.Linear(heads * emb, emb)
+
+    def forward(self, x):
+        q, k, v = (part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (
+            self.toqueries, self.tokeys, self.tovalues))
+        return self.unify(self.merged(F.scaled_dot_product_attention(q, k, v)))
+
+    def merged(self, context):
+        return context.transpose(1, 2).flatten(2)
+
+
+class WideTorn(Wide):
+    def merged(self, context):
+        return context.reshape(len(context), context.shape[2], -1)
+
+
+class PerHead(nn.Module):
+    """Its weights have an axis for the heads."""
+
+    axis = -1
+
+    def __init__(self, cfg):
+        super().__init__()
+        n, e, d = cfg.n_heads, cfg.d_model, cfg.d_head
+        self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.randn(n, e, d)) for _ in range(3))
+        self.b_Q, self.b_K, self.b_V = (nn.Parameter(torch.randn(n, d)) for _ in range(3))
+        self.W_O, self.b_O = nn.Parameter(torch.randn(n, d, e)), nn.Parameter(torch.randn(e))
+
+    def forward(self, resid):
+        q, k, v = (torch.einsum("bie,hed->bihd", resid, w) + b for w, b in (
+            (self.W_Q, self.b_Q), (self.W_K, self.b_K), (self.W_V, self.b_V)))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
+        weights = scores.softmax(dim=self.axis)
+        return torch.einsum("bhqk,bkhd,hde->bqe", weights, v, self.W_O) + self.b_O
+
+
+class PerHeadOverQueries(PerHead):
+    axis = -2
+
+
+class Pixels(nn.Module):
+    """Every pixel of an image attends to all pixels; a GroupNorm comes first."""
+
+    divided = True
+
+    def __init__(self, channels, groups=1):
+        super().__init__()
+        self.norm = nn.GroupNorm(groups, channels)
+        self.q, self.k, self.v, self.proj_out = (nn.Conv2d(channels, channels, 1)
+                                                 for _ in range(4))
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        q, k, v = (part(self.norm(x)).reshape(b, c, h * w) for part in (self.q, self.k, self.v))
+        scores = q.mT @ k / (c ** 0.5 if self.divided else 1.0)
+        return x + self.proj_out((v @ scores.softmax(dim=-1).mT).reshape(b, c, h, w))
+
+
+class PixelsUnscaled(Pixels):
+    divided = False
+
+
+class Gated(nn.Module):
+    """Its context goes through a gate, and an RMSNorm comes first."""
+
+    def __init__(self, dim, num_heads):
+        super().__init__()
+        self.heads, self.norm = num_heads, nn.RMSNorm(dim)
+        self.qkv, self.gate, self.out = (nn.Linear(dim, n) for n in (3 * dim, dim, dim))
+
+    def forward(self, x):
+        y = self.norm(x)
+        q, k, v = self.qkv(y).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        context = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return self.out(self.gate(y).sigmoid() * context)
+
+
+class LearnedSink(nn.Module):
+    """Each head has a learned score to which nothing belongs."""
+
+    def __init__(self, dim, num_heads):
+        super().__init__()
+        self.heads, self.sinks = num_heads, nn.Parameter(torch.randn(num_heads))
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        sinks = self.sinks[:, None, None].expand(*scores.shape[:3], 1)
+        weights = torch.cat([scores, sinks], dim=-1).softmax(dim=-1)[..., :-1]
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+def from_dict(x, params, n_head):
+    q, k, v = (x @ params[f"W{s}"] + params[f"b{s}"] for s in "qkv")
+    heads = [np.split(side, n_head, axis=-1) for side in (q, k, v)]
+    context = [_weights(q, k) @ v for q, k, v in zip(*heads, strict=True)]
+    return np.concatenate(context, axis=-1) @ params["Wo"]
+
+
+def from_dict_unscaled(x, params, n_head):
+    return from_dict(x, Doubled(params, (len(x[0]) // n_head) ** 0.5), n_head)
+
+
+class Doubled:
+    """Weights whose W_q is multiplied by a factor."""
+
+    def __init__(self, params, factor):
+        self.params, self.factor = params, factor
+
+    def __getitem__(self, name):
+        return self.params[name] * (self.factor if name in ("Wq", "bq") else 1.0)
+
+
+def _weights(q, k):
+    scores = q @ k.T / q.shape[-1] ** 0.5
+    exps = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exps / exps.sum(axis=-1, keepdims=True)
+
+
+def scripted(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+             bias: torch.Tensor | None = None) -> torch.Tensor:
+    scores = torch.matmul(q, k.transpose(-1, -2)) / float(q.size(-1)) ** 0.5
+    if bias is not None:
+        scores = scores + bias
+    return torch.matmul(torch.softmax(scores, dim=-1), v)
+
+
+with warnings.catch_warnings():  # PyTorch recommends torch.compile in its place
+    warnings.simplefilter("ignore")
+    scripted = torch.jit.script(scripted)
+
+
+def mask_without_heads(q, k, v, mask=None):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask.unsqueeze(1) == 0, -1e9)
+    return scores.softmax(dim=-1) @ v
+
+
+def mask_of_keys(q, k, v, key_mask=None):
+    b, h, n, _ = q.shape
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    if key_mask is not None:
+        scores = scores.masked_fill(~key_mask.view(b, 1, 1, -1), float("-inf"))
+    return scores.softmax(dim=-1) @ v
+
+
+def cosines(q, k, v):
+    return (16 * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).softmax(dim=-1) @ v
+
+
+def features(q, k, v):
+    q, k = F.elu(q) + 1, F.elu(k) + 1
+    return q @ (k.mT @ v) / ((q * k.sum(dim=-2, keepdim=True)).sum(-1, keepdim=True) + 1e-6)
+
+
+def distances(q, k, v):
+    n_heads, n_q, n_k = q.shape[1], q.shape[2], k.shape[2]
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)[:, None, None]
+    steps = (torch.arange(n_q)[:, None] - torch.arange(n_k)).abs()
+    return (q @ k.mT / q.shape[-1] ** 0.5 - slopes * steps).softmax(dim=-1) @ v
+
+
+def a_token_short(q, k, v):
+    n, d = q.shape
+    scores = q @ k.T / d ** 0.5
+    scores[torch.tril(torch.ones(n, n), diagonal=-1) == 0] = -1e9
+    return scores.softmax(dim=-1) @ v

@@ -202,7 +202,7 @@ def test_a_program_without_masks_is_examined_without():
     assert report.names == [("constant scale",)]
     report = doctor.examine(lambda *args: program(*args) + 1.0, masks="none")
     assert "padding" not in " ".join(report.findings)
-    names = {switch.fault for switch in switches(Form(unmasked=True), Options(True))}
+    names = {switch.fault for switch in switches(Form(masks="none"), Options(True))}
     assert "mask ignored" not in names
     assert {"mask after softmax", "no causal mask"} < names
 
@@ -418,7 +418,8 @@ def test_the_report_is_data():
     ({"causal": "left"}, "causal must be one of False, True, top_left, bottom_right, got 'left'"),
     ({"fully_masked": "ones"},
      "fully_masked must be one of None, zeros, nan, average, unmasked, got 'ones'"),
-    ({"masks": "padding"}, "masks must be one of any, none, got 'padding'")])
+    ({"masks": "one for all"}, "masks must be one of any, heads alike, padding, none, got 'one "
+     "for all'")])
 def test_options_that_do_not_exist_are_refused(options, message):
     with raises(ValueError, message):
         doctor.examine(reference.attention, **options)

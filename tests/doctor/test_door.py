@@ -29,7 +29,34 @@ VERDICTS = {
     "added": ([], "with q (i, d); mask: added to the scores, 0 = may attend and −∞ = masked"),
     "unscaled": (["no scale"], "Called as (queries=q, keys=k, values=v), with q (b, h, i, d)"),
     "over_queries": (["softmax over queries"], "with q (b, h, i, d)"),
-    "causal": ([], "with q (b, h, i, d)")}
+    "causal": ([], "with q (b, h, i, d)"),
+    "OwnWidth": ([], "Built as OwnWidth(head_size=64), it has d_model = 64 and one head"),
+    "OwnWidthUnscaled": (["no scale"], "d_model = 64"),
+    "Wide": ([], "Built as Wide(emb=12, heads=3), called as (x)"),
+    "WideTorn": (["merge without transpose"], "called as (x)"),
+    "PerHead": ([], "called as (resid=x)"),
+    "PerHeadOverQueries": (["softmax over queries"], "called as (resid=x)"),
+    "Pixels": ([], "without its GroupNorm, called as (x) with x as an image (b, d, i, 1); around "
+                   "the attention: x is added at the end"),
+    "PixelsUnscaled": (["no scale"], "with x as an image (b, d, i, 1)"),
+    "Gated": ([], "without its RMSNorm and with its gate open, called as (x)"),
+    "LearnedSink": ([], "with its sinks at 0, called as (x)"),
+    "from_dict": ([], "one example at a time, (i, d)"),
+    "from_dict_unscaled": (["no scale"], "one example at a time, (i, d)"),
+    "scripted": ([], "bias: added to the scores, 0 = may attend and −∞ = masked"),
+    "mask_without_heads": ([], "mask: (b, i, j), True = may attend"),
+    "mask_of_keys": ([], "key_mask: (b, j), True = may attend"),
+    "a_token_short": (["causal off by one"], "with q (i, d)")}
+DESIGNS = {"cosines": "its scores are cosines times 16", "features": "elu(x) + 1",
+           "distances": "It subtracts the distance of query and key from the scores (ALiBi)",
+           "LearnedSink": "Every row has one more score"}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_design_is_named_and_no_fault(name):
+    report = examine(getattr(door_programs, name))
+    assert report.verdict == "note", report
+    assert DESIGNS[name] in " ".join(report.notes)
 
 
 @pytest.mark.parametrize("name", VERDICTS)

@@ -17,24 +17,13 @@ CASES = {f"{which}/{file}:{name}": verdict
          for which, cases in (("modules", cases_modules), ("others", cases_others))
          for (file, name), verdict in cases.CASES.items()}
 NOT_EXAMINED = {
-    "modules/circuits.py:HookedAttention",          # weights with an axis for the heads
     "modules/tsl_attention.py:AttentionLayer",      # its constructor wants another module
-    "modules/t5_attention.py:T5LikeAttention",      # one weight more: the relative positions
-    "modules/babygpt.py:Head", "modules/babygpt.py:MultiHead",  # the width is a global
-    "modules/unet_attn.py:SpatialAttention",        # x is an image
-    "modules/wide_heads.py:WideHeads",              # heads as wide as the model
-    "others/pico.py:causal_mha",                    # its weights are one dict
     "others/alignment.py:soft_align",               # keys and values are one array
-    "others/attn_dk.py:attention",                  # the mask has no axis for the heads
     "others/chatbot_attention.py:attention"}        # TensorFlow ends the process: too many axes
-FALSE_ALARMS = {
-    "others/jit_ops.py:fused_attention",            # scripted: its arguments cannot be read
-    "others/efficient.py:linear_attention", "others/efficient.py:cosine_attention"}
+FALSE_ALARMS = set()
 MISJUDGED = {
-    "modules/sdpa_encoder.py:FusedSelfAttention", "others/decoder_fn.py:attention",  # only a
-    # docstring says that the mask is inverted
-    "modules/pointcloud.py:PointSelfAttention",     # the roles are guessed as they are used
-    "others/single_seq.py:causal_attend"}
+    # only a docstring says that the mask is inverted
+    "modules/sdpa_encoder.py:FusedSelfAttention", "others/decoder_fn.py:attention"}
 PROGRAMS = [pytest.param(case, marks=pytest.mark.xdist_group("door zoo")) for case in CASES]
 
 

@@ -5,7 +5,7 @@ Where they differ, they are compared with ``utils.doctor.faulty`` under every fa
 pair and triple of faults.
 """
 
-import inspect
+
 import re
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ from utils.doctor.faulty.kernel import FULLY_MASKED
 from utils.doctor.levels import (
     decoding as decoding_level,
     kernel as kernel_level,
+    kernel_cases,
     layer as layer_level,
 )
 from utils.doctor.levels.kernel_switches import Options
@@ -25,6 +26,11 @@ from utils.doctor.modules import libraries, slots
 # The arguments of programs that are called in the doctor's own way.
 ARGUMENTS = (["q", "k", "v", "keep"], ["x", "memory", "weights", "nheads", "keep"])
 CAUSAL = (False, True, "top_left", "bottom_right")
+# What is no fault in a program with such names: {fault: (the names, the note)}.
+PROMISES = {
+    "window": ("window|local|sliding|band", "It has a window: {}."),
+    "no scale": ("t5", "It does not divide the scores by √d. In T5, the initialisation of W_q "
+                 "makes up for that.")}
 
 
 def examine(program, level=None, **options):
@@ -69,7 +75,9 @@ def examine(program, level=None, **options):
 
 def _at_the_door(program):
     """Return a Report on a program that is built or called in another way than the doctor does."""
-    name, level = getattr(program, "__name__", type(program).__name__), level_of(program)
+    scripted = hasattr(program, "schema")  # by torch.jit
+    name = program.name if scripted else getattr(program, "__name__", type(program).__name__)
+    level = level_of(program)
     try:
         entry = (door.layer if level == "layer" else door.function)(program)
     except _subject.RefusalError as refusal:
@@ -83,19 +91,21 @@ def _at_the_door(program):
         found = (examine_kernel(one.program, **one.options) if one.level == "kernel" else
                  _layer(one.program, one.form, **one.options))
         report = replace(found, program=name, called=one.said)
-        reports.append((_faults(report) + 90 * one.last, len(reports), _local(report, program)))
+        reports.append((_faults(report) + 90 * one.last, len(reports), _kept(report, program)))
     return min(reports)[-1]
 
 
-def _local(report, program):
-    """Return a Report without a window that the program's names promise."""
-    parts = inspect.signature(program).parameters if callable(program) else ()
-    if report.names != [("window",)] or not re.search(
-            "window|local|sliding|band", " ".join([report.program, *parts]).lower()):
-        return report
-    note = f"It has a window: {report.details['window']}."
-    return replace(report, verdict="note", headline="it equals the reference.", names=[],
-                   details={}, notes=[note, *report.notes])
+def _kept(report, program):
+    """Return a Report without a fault that the names in a program promise."""
+    parts = door.signature(program).parameters if callable(program) else ()
+    words = " ".join([report.program, *parts]).lower()
+    for fault, (promise, note) in PROMISES.items():
+        if report.names == [(fault,)] and re.search(promise, words):
+            note = note.format(report.details.get(fault))
+            evidence = report.evidence.replace("with this fault", "of this kind")
+            return replace(report, verdict="note", headline="it equals the reference.", names=[],
+                           details={}, notes=[note, *report.notes], evidence=evidence)
+    return report
 
 
 def _faults(report):
@@ -124,16 +134,17 @@ def examine_kernel(program, *, causal=False, fully_masked=None, grouped=False, m
     ``fully_masked``: what a fully masked row must get: "zeros", "nan", "average" (of all values) or
     "unmasked" (as if nothing were masked); None accepts any of them.
     ``grouped``: True if k and v may have fewer heads than q.
-    ``masks``: "any", or "none" if the program takes no mask; keep is then always None.
+    ``masks``: which masks the program takes: "any", "heads alike" (the same mask for all heads),
+    "padding" (b, 1, 1, j) or "none"; keep is then always None.
     ``framework``: "numpy", "torch" or "tensorflow"; None tries those that the code mentions first.
 
     Raises ValueError for an unknown value of an option.
     """
     _check_shared(causal, fully_masked)
-    _check("masks", masks, ("any", "none"))
+    _check("masks", masks, kernel_cases.ARBITRARY)
     options = _options(causal, grouped)
     return _examined("kernel", program, fully_masked, framework, lambda: (
-        program, kernel_level.levels(options, unmasked=masks == "none")))
+        program, kernel_level.levels(options, masks)))
 
 
 def examine_layer(program, *, causal=False, fully_masked=None, self_attention=False, masks="any",
@@ -194,7 +205,8 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
                                               batch_first=batch_first, **of_module)
             its_form = form._replace(
                 equal_widths=True, own=True, unbiased=module.unbiased, epsilon=module.epsilon,
-                no_output=module.no_output and at_the_door, one_of=module.one_of)
+                no_output=module.no_output and at_the_door, one_of=module.one_of,
+                wide=module.wide)
             return module, layer_level.levels(its_form, options, heads or fixed)
         layer = program if batch_first else libraries.sequence_first(program)
         return layer, layer_level.levels(form, options, fixed)

@@ -19,7 +19,8 @@ def without_assumptions(found, module):
             return "its square parameters are stored as nn.Linear or Dense would store them"
         if switch.settings.get("reading", [()])[0] == WITHIN:
             return "the dimensions of each head are stored side by side"
-        if switch.fault in ORDERS and module.guessed:
+        if switch.fault in ORDERS and module.guessed and not (
+                switch.fault == "packed order" and _named(module)):
             return "the roles are as guessed"
         return ""
 
@@ -32,6 +33,14 @@ def without_assumptions(found, module):
     return rest if all(rest) else [()], notes
 
 
+def _named(module):
+    """Return whether the names of its parts say which of them hold q, k and v."""
+    (d_model, n_heads, _), built = next(iter(module.built.items()))
+    its_slots = guess.guess(built, d_model, n_heads, module.wide)
+    return set("qkv") <= {slot.letters for slot in its_slots
+                          if guess.letter(slot.name) == slot.letters}
+
+
 def _unsure(found, module):
     """Return the set of letters whose weights may be stored transposed on purpose."""
     tried = [switch for some in found for switch in some if "transposed" in switch.settings]
@@ -40,5 +49,5 @@ def _unsure(found, module):
     (d_model, n_heads, _), built = next(iter(module.built.items()))
     its_slots = module.slots_given
     if module.guessed:
-        its_slots = guess.guess(built, d_model, n_heads)
+        its_slots = guess.guess(built, d_model, n_heads, module.wide)
     return set(slots.unsure(built, its_slots))

@@ -40,6 +40,9 @@ def written(name, level, exam, found, fully_masked=None):
     findings, notes = _side_effects(exam), _notes(exam)
     found, recognised = designs.recognised(found)
     notes = recognised + notes
+    if recognised and found == [()]:
+        evidence = evidence.replace("with this fault", "of this kind").replace(
+            "with these faults", "of this kind")
     if module:
         found, packing_notes = _packing.without_assumptions(found, module)
         notes += packing_notes

@@ -5,18 +5,16 @@ arguments of other signatures are recognised by name. What a mask means is found
 masked key must not matter, and another key must.
 """
 
-import inspect
-
 from utils.doctor.door import names
 from utils.doctor.door.adapter import adapter
 from utils.doctor.door.functions import function
 from utils.doctor.door.kernels import kernel
 from utils.doctor.door.layers import layer
-from utils.doctor.door.names import UnknownArgumentError
+from utils.doctor.door.names import UnknownArgumentError, signature
 from utils.doctor.modules import slots
 
 __all__ = ["UnknownArgumentError", "adapter", "arguments_of", "asks_first", "function", "kernel",
-           "layer"]
+           "layer", "signature"]
 
 
 def asks_first(program):
@@ -24,7 +22,7 @@ def asks_first(program):
 
     So it is with a module that is built, and where a mask has another name than ``keep``.
     """
-    if getattr(type(program), "__module__", "").startswith(("torch.", "keras.")):
+    if _of_library(type(program)) and not hasattr(program, "schema"):  # of torch.jit.script
         return False
     if slots.framework(program):
         return True
@@ -37,14 +35,18 @@ def asks_first(program):
 
 def arguments_of(program):
     """Return the names of the arguments with which a program is called, or []."""
-    if getattr(program, "__module__", "").startswith(("torch.", "keras.")):
+    if _of_library(program) and not hasattr(program, "schema"):
         return []
     method = program
     if isinstance(program, type):
         method = next((getattr(program, one) for one in ("forward", "call", "__call__")
                        if one in dir(program)), None)
     try:
-        words = [names.plain(word) for word in inspect.signature(method).parameters]
+        words = [names.plain(word) for word in names.signature(method).parameters]
     except (TypeError, ValueError):
         return []
     return [word for word in words if word != "self"]
+
+
+def _of_library(program):
+    return getattr(program, "__module__", "").startswith(("torch.", "keras."))

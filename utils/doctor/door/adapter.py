@@ -1,7 +1,5 @@
 """Code for a reader to complete where the doctor cannot build or call a program by itself."""
 
-import inspect
-
 from utils.doctor.door import names
 
 
@@ -29,7 +27,7 @@ def _of_function(program):
 
 def _parameters(function, skip=0):
     try:
-        parameters = [*inspect.signature(function).parameters.values()][skip:]
+        parameters = [*names.signature(function).parameters.values()][skip:]
     except (TypeError, ValueError):
         return []
     return [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]

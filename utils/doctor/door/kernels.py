@@ -9,9 +9,12 @@ import numpy as np
 from utils import checks, frameworks
 from utils.doctor import _subject
 from utils.doctor.door.entry import KINDS, Entry, full, like
-from utils.doctor.door.names import first, is_mask, looks_back, placed, roles_of
+from utils.doctor.door.names import first, is_mask, looks_back, placed, roles_of, signature
 
 AXES = ("(b, h, i, d)", "(b, i, d)", "(i, d)", "(b, i, h, d)")
+# A mask that lacks axes: how it is cut from (b, h, i, j), and the option of ``examine_kernel``.
+LACKING = {"(b, i, j)": (np.s_[:, 0], "heads alike"), "(i, j)": (np.s_[0, 0], "heads alike"),
+           "(b, j)": (np.s_[:, 0, 0], "padding")}
 
 
 def kernel(program, guesses=None):
@@ -26,19 +29,24 @@ def kernel(program, guesses=None):
         raise _subject.RefusalError("does not have the arguments q, k and v")
     roles = {name: role for name, role in roles.items() if role != "lengths"}
     masked = next((name for name, role in roles.items() if is_mask(role)), "")
-    needed = masked and (inspect.signature(program).parameters[masked].default
+    needed = masked and (signature(program).parameters[masked].default
                          is inspect.Parameter.empty)
     problem, fits = "", []
     names = ", ".join(name if name == role else f"{name}={role}" for name, role in roles.items())
     tries = itertools.product(guesses or frameworks.guesses(program), (False, True), AXES,
+                              ("", *LACKING) if masked else ("",),
                               KINDS if masked else (("", None),))
-    for framework, square, axes, (words, make) in tries:  # some take only n_q == n_k and d_v == d
-        adapted = _adapted(program, roles, axes, make, needed)
+    for framework, square, axes, lacking, (words, make) in tries:
+        if lacking and axes not in (AXES[0], AXES[3]):
+            continue
+        adapted = _adapted(program, roles, (axes, lacking), make, needed)
+        words = f"{lacking}, {words}" if lacking else words
         problem, fit = _refused(adapted, framework, masked, square)
         if problem and not fit:
             continue
         said = f"Called as ({names}), with q {axes}" + f"; {masked}: {words}" * bool(masked)
-        options = {"framework": framework, "masks": "any" if masked else "none",
+        options = {"framework": framework, "masks": LACKING[lacking][1] if lacking else
+                   "any" if masked else "none",
                    "causal": _looks_back(adapted, framework)}
         if not problem:
             return Entry(adapted, "kernel", options, said)
@@ -55,9 +63,23 @@ def _adapted(program, roles, axes, make, needed):
         mask = None
         if make and (keep is not None or needed):
             mask = like(make(full(keep, *q.shape[:3], k.shape[2])), q)
-        return _by_axes(program, roles, axes, (q, k, v, mask))
+        return _in_pieces(program, roles, axes, (q, k, v, mask))
     adapted.__name__ = getattr(program, "__name__", "program")
     return adapted
+
+
+def _in_pieces(program, roles, axes, given):
+    """Return the context; where all examples have one mask, they are called one by one."""
+    axes, lacking = axes
+    *sides, mask = given
+    if not lacking or mask is None:
+        return _by_axes(program, roles, axes, given)
+    cut = LACKING[lacking][0]
+    if lacking != "(i, j)":
+        return _by_axes(program, roles, axes, (*sides, mask[cut]))
+    outs = [_by_axes(program, roles, axes, (*(side[b:b + 1] for side in sides), mask[b:b + 1][cut]))
+            for b in range(len(mask))]
+    return like(np.concatenate([checks.to_numpy(out) for out in outs]), sides[0])
 
 
 def _by_axes(program, roles, axes, given):
@@ -119,6 +141,8 @@ def _masks_rightly(subject, answer, sides):
     before, after = subject(q, k, v, keep), subject(q, *changed, keep)
     if before.error or after.error:
         return before.error or after.error, False
+    if before.out.shape != answer.out.shape:
+        return f"returns shape {before.out.shape} with a mask", False
     if not np.allclose(before.out, after.out, atol=1e-4):
         return "attends to keys that are masked, whatever its mask means", True
     if np.allclose(before.out, answer.out):

@@ -15,7 +15,7 @@ from utils.doctor.faulty.layer import normalised
 from utils.doctor.modules import guess, libraries, slots
 from utils.doctor.modules.module import width
 
-SIZES = ((12, 3), (12, 2), (16, 4), (64, 8), (12, 1))   # d_model and heads, tried in turn
+SIZES = ((12, 3), (12, 2), (16, 4), (64, 8), (512, 8), (12, 1))   # d_model, heads; tried in turn
 
 
 def layer(program):
@@ -51,6 +51,9 @@ def _of_class(program, d_model, n_heads):
         sample = program(**given)
     name = f"Built as {program.__name__}({built}), "
     framework = slots.framework(sample)
+    if framework == "torch":
+        sample, gone = libraries.bared(sample)
+        name += f"{gone}, " if gone else ""
     if not framework:
         return objects.layer(program, sample, d_model, n_heads, name)
     function = sample.forward if framework == "torch" else sample.call
@@ -60,13 +63,38 @@ def _of_class(program, d_model, n_heads):
     held = heads_of(sample)
     if held and held != n_heads:
         return _of_instance(sample, program.__name__, held)
-    trial = tried(sample, d_model)
+    if framework == "torch" and n_heads > 1 and (d_model, n_heads) != SIZES[0]:
+        return _of_instance(sample, f"{name}it", n_heads)  # it does not take every size
+    try:
+        trial = tried(sample, d_model)
+    except _subject.RefusalError:
+        fixed = _of_own_width(program, sample, d_model) if framework == "torch" else None
+        if not fixed:
+            raise
+        return fixed
 
     def build(d_model, n_heads):
-        return program(**arguments(program, d_model, n_heads)[0])
+        made = program(**arguments(program, d_model, n_heads)[0])
+        return libraries.bared(made)[0] if framework == "torch" else made
 
     build.__name__ = program.__name__
     return _entry(build, trial, name, {}, n_heads)
+
+
+def _of_own_width(program, sample, d_model):
+    """Return the Entry of a class whose width its constructor does not choose, or None."""
+    widths = {part.in_features for part in sample.modules() if hasattr(part, "in_features")}
+    for own in sorted(widths - {d_model}, reverse=True):
+        heads = next(n for n in (8, 6, 5, 4, 3, 2, 1) if own % n == 0)
+        heads = heads if needs_heads(program) else 1
+        try:
+            given, built = arguments(program, own, heads)
+            with _subject.refusing():
+                made = program(**given)
+            return _of_instance(made, f"Built as {program.__name__}({built}), it", heads)
+        except _subject.RefusalError:
+            continue
+    return None
 
 
 def _without_weights(program, name):
@@ -92,6 +120,9 @@ def _of_instance(module, name, held=None):
     if not held:
         raise _subject.RefusalError("has no number of heads that can be read; pass n_heads=")
     d_model = width(module, None)
+    if slots.framework(module) == "torch":
+        module, gone = libraries.bared(copy.deepcopy(module))
+        name += f" ({gone})" if gone else ""
     trial = tried(module, d_model)
     heads = "one head" if held == 1 else f"{held} heads"
     said = f"{name} has d_model = {d_model} and {heads}, it is "

@@ -6,15 +6,15 @@ import re
 from utils.doctor import _subject
 
 # Names of arguments, without underscores and capitals.
-WIDTH = re.compile(r"(d|dims?|units|e|emb|embed|width|channels?|features|"
+WIDTH = re.compile(r"(d|dims?|units|e|emb|embed|width|channels?|features|c|ch|nc|nf|planes|filters|"
                    r"(d|n|dim|num|hidden|hid|embed|emb|embd|"
                    r"embedding|model|input|in|output|out|query|key|value|context|k|v|q)"
-                   r"(model|dims?|size|hiddens?|hid|units|embd?|embed|feats?|features|channels|width|in|"
+                   r"(model|dims?|size|hiddens?|hid|units|embd?|embed|feats?|features|channels|ch|planes|width|in|"
                    r"out))s?(in|out|inner)?|d(in|out|emb|input|output)|inputd")
 HEADS = re.compile(r"(n|num|nb|no|numberof|numattention|nattention|attention)?(of)?heads?"
                    r"(num|count)?|h|nh")
 HEAD_WIDTH = re.compile(r"d[qkv]?head|(head|perhead)(dim|size|width)|dim(per)?heads?|d[kqv]|"
-                        r"(dim|size)[kqv]|headd|attnheadsize|attentionheadsize|sizeperhead")
+                        r"(dim|size)[kqv]|dkv|headd|attnheadsize|attentionheadsize|sizeperhead")
 KV_HEADS = re.compile(r"(n|num|nb|no)?(of)?(kv|keyvalue|querygroup|kvgroup|qgroup)s?"
                       r"(heads?|groups?)?|(n|num)?groups?|nkv|nkvh|hkv")
 INDEX = re.compile(r"(layer|block)?(idx|index|id|i|no|number)")
@@ -94,10 +94,21 @@ def by_name(name, d_model, n_heads):
             "device": "cpu"}.get(name)
 
 
+def signature(function):
+    """Return the inspect.Signature of a function, also of one that ``torch.jit`` has scripted."""
+    schema = getattr(function, "schema", None)
+    if not hasattr(schema, "arguments"):
+        return inspect.signature(function)
+    one = inspect.Parameter
+    return inspect.Signature([one(made.name, one.POSITIONAL_OR_KEYWORD, default=made.default_value
+                                  if made.has_default_value() else one.empty)
+                              for made in schema.arguments])
+
+
 def needs_heads(function):
     """Return whether a constructor takes a number of heads, or a configuration that may have it."""
     return any(HEADS.fullmatch(plain(name)) or CONFIG.fullmatch(plain(name))
-               for name in inspect.signature(function).parameters)
+               for name in signature(function).parameters)
 
 
 def letter_of(name, pattern):
@@ -109,7 +120,7 @@ def letter_of(name, pattern):
 def arguments(function, d_model, n_heads):
     """Return ({name: value}, text) for a constructor; raises RefusalError for an unknown name."""
     given = {}
-    for name, one in inspect.signature(function).parameters.items():
+    for name, one in signature(function).parameters.items():
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             continue
         if CONFIG.fullmatch(plain(name)):
@@ -136,7 +147,7 @@ def roles_of(function, aside=(), skip=0):
     Raises RefusalError for an argument without a default whose name says nothing.
     """
     found = {}
-    parameters = list(inspect.signature(function).parameters.items())[skip:]
+    parameters = list(signature(function).parameters.items())[skip:]
     for n, (name, one) in enumerate(parameters):
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or name in aside:
             continue
@@ -199,9 +210,10 @@ def looks_back(changed, first_matters):
     """Return whether a program hides later tokens, or means to.
 
     ``changed``: which outputs change with the last token. ``first_matters``: whether the last
-    output depends on the first token. It may look one token too far.
+    output depends on the first token. It may look one token too far; and where it may look at
+    none, as the first output of a mask that is off by one, it may look at all.
     """
-    return not changed[:-1].any() or bool(first_matters and not changed[:-2].any())
+    return not changed[1:-1].any() or bool(first_matters and not changed[1:-2].any())
 
 
 def is_mask(role):

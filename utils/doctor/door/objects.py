@@ -1,6 +1,7 @@
 """Attention of weights that the doctor can write: a class with arrays, or a function of them."""
 
 import inspect
+import re
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from utils.doctor.door import names
 from utils.doctor.door.entry import Entry, like
 from utils.doctor.door.trial import Trial
 from utils.doctor.modules import guess
+
+# Names of an argument that is a dict of weights.
+HELD = re.compile(r"(params?|parameters|weights?|ws?|p|ps|theta|state(dict)?|sd|layer|attn)")
 
 
 def layer(program, sample, d_model, n_heads, name):
@@ -50,13 +54,12 @@ def of_weights(program, framework):
     matrices = {letter: one for one in parameters
                 if (letter := names.letter_of(one, names.WEIGHT))}
     biases = {letter: one for one in parameters if (letter := names.letter_of(one, names.BIAS))}
+    held = next((one for one in parameters if HELD.fullmatch(names.plain(one))), "")
+    if held and not matrices:
+        return _of_dict(program, framework, held)
     if not set("qkv") <= set(matrices):
         raise _subject.RefusalError("does not have the arguments q, k and v, or W_q, W_k and W_v")
-    sizes = {one: None for one in parameters if names.by_name(one, 12, 3) is not None
-             and one not in (*matrices.values(), *biases.values())
-             and parameters[one].default is inspect.Parameter.empty}
-    sizes |= {one: None for one in parameters if names.HEADS.fullmatch(names.plain(one))}
-    sizes = {one: None for one in sizes if not names.X.fullmatch(names.plain(one))}
+    sizes = _sizes(parameters, {*matrices.values(), *biases.values()})
     heads = any(names.HEADS.fullmatch(names.plain(one)) for one in sizes)
 
     def made(weights, n_heads, transposed=False):
@@ -68,6 +71,65 @@ def of_weights(program, framework):
     size = (12, 3) if heads else (12, 1)
     return _entry(made, program, lambda given, **sides: program(**sides, **given), matrices,
                   biases, size, framework, "It is ", [*matrices.values(), *biases.values(), *sizes])
+
+
+class Held(dict):
+    """Weights by any name that means one of them; ``asked``: those that were, as "W_q"."""
+
+    def __init__(self, weights, transposed, asked):
+        super().__init__(weights)
+        self._transposed, self._asked = transposed, asked
+
+    def __getitem__(self, key):
+        name = _meant(key)
+        if not name:
+            raise KeyError(key)
+        self._asked.add(name)
+        w = super().__getitem__(name)
+        return w.T if self._transposed and name[0] == "W" else w
+
+    def __contains__(self, key):
+        return bool(_meant(key))
+
+    def get(self, key, default=None):
+        """Return a weight, or the default for a name that means none."""
+        return self[key] if _meant(key) else default
+
+
+def _meant(key):
+    """Return the name of a weight, such as "W_q", that a key means, or ""."""
+    for kind, pattern in (("W", names.WEIGHT), ("b", names.BIAS)):
+        letter = names.letter_of(str(key), pattern)
+        if letter:
+            return f"{kind}_{letter}"
+    return ""
+
+
+def _of_dict(program, framework, held):
+    """Return the Entry of a function of x and a dict of weights."""
+    sizes, asked = _sizes(inspect.signature(program).parameters, {held}), set()
+    heads = any(names.HEADS.fullmatch(names.plain(one)) for one in sizes)
+
+    def made(weights, n_heads, transposed=False):
+        given = {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
+        return given | {held: Held(weights, transposed, asked)}
+
+    letters = {kind: {letter: letter for letter in "qkvo"} for kind in "Wb"}
+    of = program, lambda given, **sides: program(**sides, **given)
+    rest = (12, 3) if heads else (12, 1), framework, "It is ", [held, *sizes]
+    _entry(made, *of, *letters.values(), *rest)  # to see which of them it takes
+    taken = [{letter: letter for letter in "qkvo" if f"{kind}_{letter}" in asked} for kind in "Wb"]
+    if not set("qkv") <= set(taken[0]):
+        raise _subject.RefusalError(f"takes no W_q, W_k and W_v from {held}")
+    return _entry(made, *of, *taken, *rest)
+
+
+def _sizes(parameters, known):
+    """Return {name: None} of the arguments that are sizes, without the known ones."""
+    sizes = {one: None for one in parameters if names.by_name(one, 12, 3) is not None
+             and one not in known and parameters[one].default is inspect.Parameter.empty}
+    sizes |= {one: None for one in parameters if names.HEADS.fullmatch(names.plain(one))}
+    return {one: None for one in sizes if not names.X.fullmatch(names.plain(one))}
 
 
 def _entry(made, function, ask, matrices, biases, size, framework, name, aside=()):

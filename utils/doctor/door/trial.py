@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import itertools
 
 import numpy as np
 
@@ -14,6 +15,7 @@ BATCH, N_Q, N_K = 2, 5, 7
 SAME = 1e-5
 MEANINGS = 4    # of a mask, to be examined where none is certain
 SEQUENCE_FIRST = "with the sequence first, x (i, b, d)"
+LAYOUTS = ("", "an image (b, d, i, 1)", "channels first (b, d, i)", "an image (b, i, 1, d)")
 
 
 class Trial:
@@ -21,7 +23,7 @@ class Trial:
 
     ``ask(module, **arguments)`` calls it. ``alone``: whether memory is always x. ``way``: the Mask
     that it takes, or None; ``sure``: whether it masks in this way. ``causal``: whether it hides
-    later tokens. ``batch_first``: whether x is (b, i, d_model).
+    later tokens. ``batch_first``: whether x is (b, i, d_model). ``layout``: one of LAYOUTS.
     """
 
     def __init__(self, module, function, ask, d_model, sample, aside=()):
@@ -33,6 +35,7 @@ class Trial:
         parameter = inspect.signature(function).parameters.get(self.masked)
         self.needed = bool(self.masked) and parameter.default is inspect.Parameter.empty
         self.way, self.sure, self.causal, self.batch_first = None, True, False, True
+        self.layout = ""
         self.fits = []
         self.width = d_model
         self._find_sides(d_model)
@@ -42,10 +45,15 @@ class Trial:
     def attended(self, x, memory=None, mask=None):
         """Return what the module gives for NumPy arrays, as NumPy."""
         x, memory = like(x, self.sample), like(x if memory is None else memory, self.sample)
-        given = placed(self.roles, x, memory, like(mask, self.sample))
         with _subject.quiet():
-            out = first(self.ask(self.module, **given), (*x.shape[:-1], self.width))
-        return checks.to_numpy(out)
+            return checks.to_numpy(self._asked(self.module, x, memory, like(mask, self.sample)))
+
+    def _asked(self, module, x, memory, mask):
+        """Return what a module gives, in the layout that it takes."""
+        x, memory = laid_out(x, self.layout), laid_out(memory, self.layout)
+        shape = (*x.shape[:-1], self.width) if not self.layout else tuple(x.shape)
+        out = first(self.ask(module, **placed(self.roles, x, memory, mask)), shape)
+        return laid_out(out, self.layout, back=True)
 
     def call(self, module, x, memory, keep):
         """Return ``module`` of x, memory and keep, called as this trial found out."""
@@ -54,8 +62,7 @@ class Trial:
             mask = like(self.way.make(full(keep, len(x), 1, x.shape[1], memory.shape[1])), x)
         if not self.batch_first:
             x, memory = _swapped(x), _swapped(memory)
-        out = first(self.ask(module, **placed(self.roles, x, memory, mask)),
-                    (*x.shape[:-1], self.width))
+        out = self._asked(module, x, memory, mask)
         return out if self.batch_first else _swapped(out)
 
     def said(self):
@@ -65,18 +72,24 @@ class Trial:
         text = f"called as ({how})"
         if not self.batch_first:
             text += f" {SEQUENCE_FIRST}"
+        if self.layout:
+            text += f" with x as {self.layout}"
         if not self.masked:
             return text
         if self.way is None:
             return f"{text} without {self.masked}"
-        return f"{text}; {self.masked}: {self.way.words}" + ("" if self.sure else " (assumed)")
+        text = f"{text}; {self.masked}: {self.way.words}" + ("" if self.sure else " (assumed)")
+        if self.masked == "key_padding_mask" and self.way.words.endswith("= may attend"):
+            text += "; in PyTorch's own layers, a key_padding_mask is True where keys are masked"
+        return text
 
     def _find_sides(self, d_model):
         """Draw x and memory of different lengths, or of one if the module takes no other."""
         rng = np.random.default_rng(0)
         self.x = rng.standard_normal((BATCH, N_Q, d_model))
         problems = []
-        for n in (N_Q,) if self.alone else (N_K, N_Q):
+        lengths = (N_Q,) if self.alone else (N_K, N_Q)
+        for self.layout, n in itertools.product(LAYOUTS, lengths):
             self.memory = self.x if self.alone else rng.standard_normal((BATCH, n, d_model))
             try:
                 with _subject.refusing():
@@ -84,7 +97,7 @@ class Trial:
                 return
             except _subject.RefusalError as refusal:
                 problems.append(refusal)
-        raise problems[-1]
+        raise problems[len(lengths) - 1]
 
     def _first_call(self):
         """Call the module without a mask, or with one that masks nothing in some way."""
@@ -178,6 +191,19 @@ class Trial:
         alike = np.abs(outs[0] - outs[1])[rows].max() < SAME
         told = np.abs(outs[0] - outs[2])[:, 1:].max() > SAME
         return True, bool(np.isfinite(outs[0][rows]).all() and alike and told)
+
+
+def laid_out(x, layout, back=False):
+    """Return x (b, i, d) in one of LAYOUTS; ``back``: the other way round."""
+    if not layout:
+        return x
+    axes = {LAYOUTS[1]: (0, 3, 1, 2), LAYOUTS[2]: (0, 2, 1), LAYOUTS[3]: (0, 1, 2, 3)}[layout]
+    if back:
+        array = checks.to_numpy(x).transpose(np.argsort(axes))
+        return like(array.reshape(array.shape[0], array.shape[1], -1), x)
+    array = checks.to_numpy(x)
+    array = array[:, :, None] if len(axes) == 4 else array
+    return like(np.ascontiguousarray(array.transpose(axes)), x)
 
 
 def _swapped(x):

@@ -14,6 +14,8 @@ KEYS, QUERIES, HEADS, BATCH = 3, 2, 1, 0  # axes of the scores, (b, h, i, j)
 SCALES = {"right": lambda h, d: d ** -0.5, "none": lambda h, d: 1.0,
           "model": lambda h, d: (h * d) ** -0.5, "twice": lambda h, d: 1.0 / d,
           "inverse": lambda h, d: d ** 0.5}
+FEATURES = {"elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))) + 1,
+            "relu": lambda x: np.maximum(x, 0)}
 FULLY_MASKED = ("zeros", "nan", "average", "unmasked")  # what a fully masked row may get
 
 
@@ -43,7 +45,7 @@ EVERYWHERE, MASK_RIGHT = Band(), Masking()
 
 def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="qkv",
               scale="right", axes=(KEYS,), masking=MASK_RIGHT, tile=False, fully_masked="zeros",
-              rotary=None, unit="", cap=None, sink=None):
+              rotary=None, unit="", cap=None, sink=None, slopes=False, feature=""):
     """Return (context, weights), (b, h, i, d_v) and (b, h, i, j).
 
     q is (b, h, i, d), k (b, h_kv, j, d) and v (b, h_kv, j, d_v). ``align``: "top_left" or
@@ -54,9 +56,12 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
     equal) or "unmasked" (as without a mask).
 
     Designs that are no faults: ``rotary``, (pairing, base), rotates q and k by their positions,
-    "halves" or "pairs" of dimensions together. ``unit``: q and k are normalised by their "rms" or
-    as by a "layer" norm. ``cap``: scores are bounded to cap · tanh(score / cap). ``sink``: a score
-    that every row has besides its keys, and whose weight is dropped.
+    "halves" or "pairs" of dimensions together. ``unit``: q and k are normalised by their "rms",
+    their "l2" norm, or as by a "layer" norm. ``cap``: scores are bounded to
+    cap · tanh(score / cap). ``sink``: a score that every row has besides its keys, and whose weight
+    is dropped. ``slopes``: the distance of query and key, times a slope for each head, is
+    subtracted (ALiBi). ``feature``: a name in FEATURES; the weights are proportional to the product
+    of the features of q and k, without an exponential (linear attention).
     """
     if k.shape[1] != q.shape[1]:
         k, v = (_repeated(x, q.shape[1], tile) for x in (k, v))
@@ -69,6 +74,11 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
     factor = scale if isinstance(scale, float) else SCALES[scale](q.shape[1], q.shape[3])
     scores = factor * (q @ k.swapaxes(-1, -2))
     scores = scores if cap is None else cap * np.tanh(scores / cap)
+    if feature:
+        with np.errstate(divide="ignore"):
+            scores = np.log(FEATURES[feature](q) @ FEATURES[feature](k).swapaxes(-1, -2))
+    if slopes:
+        scores = scores - _distances(scores.shape, align)
     parts = {"keep": keep, "causal": _causal(scores.shape, band, align)}
     scores, allowed, after = _masked_scores(scores, parts, masking, factor)
     weights = after * _softmax(scores, allowed, axes, fully_masked, sink)
@@ -118,9 +128,19 @@ def _masked_scores(scores, parts, masking, factor):
 
 
 def _normalised(x, unit):
-    """Return x (b, h, i, d) with a root mean square of 1 in every head, centred for "layer"."""
+    """Return x (b, h, i, d) with a norm or root mean square of 1 in every head."""
+    if unit == "l2":
+        return x / np.maximum(np.sqrt((x ** 2).sum(axis=-1, keepdims=True)), 1e-12)
     x = x - x.mean(axis=-1, keepdims=True) if unit == "layer" else x
     return x / np.sqrt((x ** 2).mean(axis=-1, keepdims=True) + 1e-6)
+
+
+def _distances(shape, align):
+    """Return the distance of query and key times the slope of the head, (h, i, j)."""
+    n_heads, n_q, n_k = shape[1:]
+    first = n_k - n_q if align == "bottom_right" else 0
+    steps = abs(first + np.arange(n_q)[:, None] - np.arange(n_k))
+    return 2.0 ** (-8 * np.arange(1, n_heads + 1) / n_heads)[:, None, None] * steps
 
 
 def _rotated(x, pairing, base):

@@ -53,7 +53,7 @@ class Decoder:
 
 def levels(options):
     """Return the Decodings to try in turn, the most general first."""
-    return [Decoding(Form(True, equal, options.grouped, unmasked=True), options)
+    return [Decoding(Form(True, equal, options.grouped, "none"), options)
             for equal in (False, True)]
 
 

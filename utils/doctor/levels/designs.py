@@ -1,5 +1,7 @@
 """Parts of today's models that are no faults: they are recognised, named, and set aside."""
 
+import math
+
 from utils.doctor._search import Switch
 
 BASES = (10_000.0, 500_000.0, 1_000_000.0)
@@ -8,13 +10,24 @@ SENTENCES = {
     "rotary positions": "It rotates q and k by their positions (RoPE)",
     "normalised queries and keys": "It normalises q and k in each head (QK-norm)",
     "soft-capped scores": "It bounds the scores by a tanh (soft-capping)",
-    "sink": "Every row has one more score, whose weight is dropped (a sink)"}
+    "sink": "Every row has one more score, whose weight is dropped (a sink)",
+    "distance": "It subtracts the distance of query and key from the scores (ALiBi)",
+    "linear attention": "It has no softmax, but features of q and k (linear attention)"}
 
 
-def switches():
-    """Return the Switches of the designs; each is right, and changes what a layer returns."""
+def of_kernels():
+    """Return the Switches of the designs that a kernel may have by itself."""
     found = [Switch("soft-capped scores", {"cap": cap}, f"at {cap:g}") for cap in CAPS]
-    found += [Switch("sink", {"sink": 0.0}, "of 0")]
+    found += [Switch("distance", {"slopes": True}, "with the slopes 2^(−8 n / h)")]
+    return found + [Switch("linear attention", {"feature": name} | (
+        {"sink": math.log(epsilon)} if epsilon else {}), words)
+        for name, words in (("elu", "elu(x) + 1"), ("relu", "relu(x)"))
+        for epsilon in (0.0, 1e-6, 1e-8, 1e-12)]
+
+
+def of_layers():
+    """Return the further Switches of designs that a layer may have."""
+    found = [Switch("sink", {"sink": 0.0}, "of 0")]
     found += [Switch("normalised queries and keys", {"unit": unit}, how) for unit, how in (
         ("rms", "by their root mean square"), ("layer", "as a LayerNorm does"))]
     return found + [Switch("rotary positions", {"rotary": (pairing, base)},

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from utils import sizes
 from utils.doctor import _search, _subject, faulty
-from utils.doctor.levels import kernel_cases
+from utils.doctor.levels import designs, kernel_cases
 from utils.doctor.levels.dropout import WeightDropoutUndone
 from utils.doctor.levels.kernel_cases import Form
 from utils.doctor.levels.kernel_constants import constants
@@ -13,9 +13,9 @@ from utils.doctor.levels.level import Level
 from utils.doctor.probes import run as probe_run
 
 
-def levels(options, unmasked=False):
-    """Return the Kernels to try in turn, the most general first; ``unmasked``: keep is None."""
-    forms = kernel_cases.ladder(options.square, options.grouped, unmasked)
+def levels(options, masks="any"):
+    """Return the Kernels to try in turn, the most general first."""
+    forms = kernel_cases.ladder(options.square, options.grouped, masks)
     return [Kernel(form, options) for form in forms]
 
 
@@ -48,8 +48,9 @@ class Kernel(Level):
         """Return the Switches to try, with the constants that are estimated from the program."""
         two = [kernel_cases.shape(self.form, which) for which in (kernel_cases.SEARCH,
                                                                   kernel_cases.SECOND)]
-        mask = "no mask" if self.form.unmasked else "a mask per head"
-        return switches(self.form, self.options) + constants(ask, two, self.options, mask)
+        mask = kernel_cases.ARBITRARY[self.form.masks]
+        found = designs.of_kernels() + switches(self.form, self.options)
+        return found + constants(ask, two, self.options, mask, self.form.masks)
 
     def without_dropout(self, subject):
         """Return a random program as it would be without dropout on its weights."""
@@ -61,7 +62,7 @@ class Kernel(Level):
         return probe_run.probe_kernel(
             _subject.answering(subject), causal=self.options.causal,
             align=self.options.align if aligned else None, square=self.form.square,
-            grouped=self.form.grouped, masks="none" if self.form.unmasked else "any",
+            grouped=self.form.grouped, masks=self.form.masks.replace("heads alike", "any"),
             tolerance=_search.TOLERANCES[subject.dtype],
             d_v=sizes.D_HEAD if self.form.equal_features else sizes.D_V)
 

@@ -15,16 +15,19 @@ SECOND = {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 8, "d_v": 3}
 CONFIRM = {"batch": 2, "heads": 5, "n_q": 8, "n_k": 6, "d_head": 3, "d_v": 7}
 GROUPED = {2: (4, 2), 3: (6, 2), 5: (6, 3)}  # heads: (heads of q, heads of k and v)
 EXTREME = {"large scores", "scores far below 0"}  # a softmax without its shift overflows
+# The name of an arbitrary mask, by the masks that a kernel takes.
+ARBITRARY = {"any": "a mask per head", "heads alike": "a mask per example",
+             "padding": "scattered padding", "none": "no mask"}
 LARGE = 30  # the scores of a trained model reach this many standard deviations
 
 
 class Form(NamedTuple):
-    """What a kernel takes: only n_q == n_k, only d_v == d, fewer heads of k and v, no mask."""
+    """What a kernel takes: only n_q == n_k, only d_v == d, fewer heads of k and v, which masks."""
 
     square: bool = False
     equal_features: bool = False
     grouped: bool = False
-    unmasked: bool = False
+    masks: str = "any"    # or "heads alike", "padding", "none"
 
     def __str__(self):
         limits = []
@@ -42,9 +45,10 @@ class Case(NamedTuple):
     args: tuple
 
 
-def ladder(square=False, grouped=False, unmasked=False):
+def ladder(square=False, grouped=False, masks="any"):
     """Return the Forms to try in turn, the most general first."""
-    forms = [Form(s, e, grouped, unmasked) for e in (False, True) for s in (False, True)]
+    forms = [Form(s, e, grouped, masks) for e in (False, True)
+             for s in (False, True)]
     return [form for form in forms if form.square or not square]
 
 
@@ -60,41 +64,45 @@ def shape(form, which):
     return size
 
 
-def tensors(size, seed):
-    """Return (q, k, v, masks by name) of these sizes."""
+def tensors(size, seed, masks_of="any"):
+    """Return (q, k, v, masks by name) of these sizes; ``masks_of``: a key of ARBITRARY."""
     q, k, v = sizes.qkv(seed, **size)
     rng, full = np.random.default_rng([seed, 4]), (*q.shape[:3], k.shape[2])
     padding = masks.padding(sizes.lengths(seed, batch=full[0], n_k=full[3]), full[3])
-    some = rng.random(full) < 0.6
+    alike = {"any": full, "none": full, "heads alike": (full[0], 1, *full[2:]),
+             "padding": (full[0], 1, 1, full[3])}[masks_of]
+    some = rng.random(alike) < 0.6
     some[..., 0] = True
     fully_masked = np.broadcast_to(padding, full) & (np.arange(full[2]) != 1)[:, None]
-    return q, k, v, {"no mask": None, "padding": padding, "a mask per head": some,
-                     "one mask for all": some[0, 0], "a fully masked row": fully_masked}
+    if masks_of == "padding":
+        fully_masked = padding & (np.arange(full[0]) != 1)[:, None, None, None]
+    found = {"no mask": None, "padding": padding, ARBITRARY[masks_of]: some,
+             "one mask for all": some[0, 0], "a fully masked row": fully_masked}
+    return q, k, v, dict.fromkeys(found) if masks_of == "none" else found
 
 
 def search(form, seed=0):
     """Return the Cases of the search, of two sizes, as a constant may fit one by chance."""
-    q, k, v, keeps = tensors(shape(form, SEARCH), seed)
-    if form.unmasked:
-        keeps = dict.fromkeys(keeps)
-    names = ["no mask"] if form.unmasked else keeps
+    q, k, v, keeps = tensors(shape(form, SEARCH), seed, form.masks)
+    arbitrary = ARBITRARY[form.masks]
+    names = ["no mask"] if form.masks == "none" else keeps
     cases = [Case(name, (q, k, v, keeps[name])) for name in names]
     # If all scores lie far below 0, a mask value of -100 is the largest score.
-    below = (-LARGE * abs(q), 3 * abs(k), v, keeps["a mask per head"])
+    below = (-LARGE * abs(q), 3 * abs(k), v, keeps.get(arbitrary))
     cases += [Case("large scores", (LARGE * q, k, v, keeps["padding"])),
               Case("scores far below 0", below)]
-    return cases + _some(form, SECOND, seed + 1, ("no mask", "a mask per head"))
+    return cases + _some(form, SECOND, seed + 1, ("no mask", arbitrary))
 
 
 def confirm(form, seed=0):
     """Return Cases of other sizes, which the search does not use."""
-    return _some(form, CONFIRM, seed + 2, ("no mask", "padding", "a mask per head"))
+    return _some(form, CONFIRM, seed + 2, ("no mask", "padding", ARBITRARY[form.masks]))
 
 
 def _some(form, which, seed, names):
     """Return the Cases of these sizes with these masks; with no mask if the form takes none."""
-    q, k, v, keeps = tensors(shape(form, which), seed)
-    names = names[:1] if form.unmasked else names
+    q, k, v, keeps = tensors(shape(form, which), seed, form.masks)
+    names = names[:1] if form.masks == "none" else names
     return [Case(f"{name} with {q.shape[2]} queries", (q, k, v, keeps[name])) for name in names]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from utils import checks, masks
 from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import Band, Masking
+from utils.doctor.faulty.kernel import KEYS, Band, Masking
 from utils.doctor.levels import fit, kernel_cases
 
 
@@ -19,23 +19,24 @@ class _View(NamedTuple):
     keep: np.ndarray         # the mask
     causal: np.ndarray       # the mask that the program must apply by itself
     scales: dict             # by the axes of the softmax
+    cosines: dict            # the scales where the scores are cosines
 
 
-def constants(ask, sizes, options, mask):
+def constants(ask, sizes, options, mask, masks_of="any"):
     """Return the Switches of a scale, mask value or window that is the same at two sizes.
 
-    ``mask``: the name of a mask that the kernel takes, or "no mask".
+    ``mask``: the name of a mask that the kernel takes, or "no mask", among those of ``masks_of``.
     """
-    views = [_view(ask, size, options, mask) for size in sizes]
+    views = [_view(ask, size, options, (mask, masks_of)) for size in sizes]
     if None in views:
         return []
-    return (_scales(*(view.scales for view in views)) + _mask_values(views, options)
-            + _windows(views[0].plain, options))
+    found = _scales(*(view.scales for view in views)) + _mask_values(views, options)
+    return found + _cosines(*(view.cosines for view in views)) + _windows(views[0].plain, options)
 
 
 def _view(ask, size, options, mask):
-    q, k, v, keeps = kernel_cases.tensors(size, seed=3)
-    keep = keeps[mask]
+    q, k, v, keeps = kernel_cases.tensors(size, 3, mask[1])
+    keep = keeps[mask[0]]
     plain, masked = (kernel_cases.weights_of(ask, (q, k, v, m)) for m in (None, keep))
     if plain is None:
         return None
@@ -44,9 +45,12 @@ def _view(ask, size, options, mask):
     causal = np.ones(products.shape, dtype=bool)
     if options.causal:
         causal &= masks.causal(*products.shape[2:], options.align)
-    scales = (fit.scales(plain, products, np.True_)
-              or fit.scales(plain, products, causal))
-    return _View(plain, masked, products, keep, causal, scales)
+    norms = [np.linalg.norm(side, axis=-1) for side in (q, k)]
+    cosines = products / (norms[0][..., None] * np.repeat(
+        norms[1], q.shape[1] // k.shape[1], axis=1)[..., None, :])
+    scales, of_cosines = (fit.scales(plain, scores, np.True_) or fit.scales(plain, scores, causal)
+                          for scores in (products, cosines))
+    return _View(plain, masked, products, keep, causal, scales, of_cosines)
 
 
 def _scales(first, second):
@@ -57,6 +61,17 @@ def _scales(first, second):
         if checks.difference(b, a) < 1e-5 and abs(a - 1.0) > 1e-5:
             found[round(a, 6)] = Switch("constant scale", {"scale": a}, f"the scale is {a:.6g}")
     return [*found.values()]
+
+
+def _cosines(first, second):
+    """Return the Switch of scores that are cosines, times the same factor at both sizes."""
+    found = []
+    for axes in first.keys() & second.keys() & {(KEYS,)}:
+        a, b = first[axes], second[axes]
+        if checks.difference(b, a) < 1e-5:
+            found.append(Switch("normalised queries and keys", {"unit": "l2", "scale": a},
+                                f"its scores are cosines times {a:.6g}"))
+    return found
 
 
 def _mask_values(views, options):
@@ -73,6 +88,7 @@ def _mask_values(views, options):
             for x, y, scaled in ((a, b, False), (a / s, b / t, True)):
                 added = how == "add" and min(abs(x), abs(abs(x) - 1)) < 1e-6  # 0, or the mask
                 if checks.difference(y, x) < 1e-4 and not added:
+                    x = 0.0 if abs(x) < 1e-9 else x
                     found.setdefault((how, part), Switch(
                         "mask value too high", {"masking": Masking(how, part, x, scaled)},
                         mask_value_text(how, f"{x:.6g}")))

@@ -47,7 +47,7 @@ def switches(form, options):
             other = "bottom_right" if options.align == "top_left" else "top_left"
             found.append(Switch("other causal alignment", {"align": other}))
     return [switch for switch in found + _maskings(options)
-            if not form.unmasked or not _on_keep(switch)]
+            if form.masks != "none" or not _on_keep(switch)]
 
 
 def _on_keep(switch):

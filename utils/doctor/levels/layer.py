@@ -7,6 +7,7 @@ import numpy as np
 from utils import sizes
 from utils.doctor import _search, _subject, faulty
 from utils.doctor.levels import (
+    designs,
     kernel_cases,
     kernel_constants,
     layer_cases,
@@ -58,7 +59,9 @@ class Layer(Level):
 
     def switches(self, ask):
         """Return the Switches to try, with the constants that are estimated from the program."""
-        found = layer_switches.switches(self.form, self.options)
+        found = designs.of_kernels() if self.form.own else []
+        found += designs.of_layers() if self.form.own and self.form.self_attention else []
+        found += layer_switches.switches(self.form, self.options)
         if self._closed():
             return found + layer_constants.constants(ask, self)
         d_head = self.heads and self.heads[1]
@@ -93,12 +96,13 @@ class Layer(Level):
         """Return the Findings of the probes that fit such a layer."""
         n_heads, d_head = self.heads or (sizes.HEADS, sizes.D_HEAD)
         d_head = d_head or sizes.D_MODEL // n_heads
-        e = n_heads * d_head
-        held = sizes.weights(d_in=e, d_model=e, d_out=e)
+        d_in = n_heads * d_head
+        e = d_in * n_heads if self.form.wide else d_in
+        held = sizes.weights(d_in=d_in, d_model=e, d_out=d_in)
         held |= {f"b_{letter}": 0 * held[f"b_{letter}"] for letter in self.form.unbiased}
         return probe_run.probe_layer(
             _subject.answering(subject), causal=self.options.causal, square=self.form.square,
-            masks=self.form.masks.replace("heads alike", "any"), d_in=e, weights=held,
+            masks=self.form.masks.replace("heads alike", "any"), d_in=d_in, weights=held,
             n_heads=n_heads, self_attention=self.form.self_attention,
             tolerance=_search.TOLERANCES[subject.dtype]) + self.further_probes(subject)[1:]
 
@@ -115,9 +119,10 @@ class Layer(Level):
                 module.with_returned_weights, subject.framework, subject.dtype))
             tolerance = _search.TOLERANCES[subject.dtype]
             found.append(probe_run.on_off(ask, asking, sides, keep, tolerance))
-        e, biased = len(weights["W_o"]), set("qkvo") - set(module.unbiased)
+        biased = set("qkvo") - set(module.unbiased)
         if not (self.form.no_output or self.form.one_of):
-            found.append(layer_probes.parameter_count(module.parameters(), e, e, biased=biased))
+            found.append(layer_probes.parameter_count(module.parameters(), *weights["W_q"].shape,
+                                                      biased=biased))
         return found
 
     def _with_weights(self, subject):

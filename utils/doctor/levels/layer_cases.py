@@ -37,6 +37,7 @@ class Form(NamedTuple):
     post_norm: bool = False
     no_output: bool = False   # it has no W_o
     one_of: str = ""     # letters of q, k, v with one projection for all heads
+    wide: bool = False   # each head is as wide as the model
 
     def __str__(self):
         limits = []
@@ -57,12 +58,12 @@ class Form(NamedTuple):
 
     def closed(self):
         """Return whether something around the kernel hides it from weights that only copy."""
-        return self.pre_norm or self.post_norm or self.residual
+        return self.pre_norm or self.post_norm or self.residual or self.wide
 
     def kernel(self):
         """Return the Form of the kernel inside, for which d_v == d."""
         return kernel_cases.Form(self.square or self.self_attention, equal_features=True,
-                                 unmasked=self.masks == "none")
+                                 masks="none" if self.masks == "none" else "any")
 
 
 def ladder(form):
@@ -83,6 +84,7 @@ def shape(form, which, heads=None):
         size["heads"] = heads[0]
     if form.equal_widths:
         size["d_in"] = size["d_out"] = size["heads"] * size["d_head"]
+        size["d_head"] = size["d_in"] if form.wide else size["d_head"]
     if form.square or form.self_attention:
         size["n_q"] = size["n_k"]
     return size

@@ -4,7 +4,7 @@ import itertools
 
 from utils.doctor._search import Switch
 from utils.doctor.faulty.layer import MASK_FAULTS
-from utils.doctor.levels import designs, kernel_switches
+from utils.doctor.levels import kernel_switches
 
 TOKENS = {0: "n", 1: "h", 2: "d"}
 READINGS = [axes for axes in itertools.permutations(range(3)) if axes[0] != 0]
@@ -34,7 +34,6 @@ def switches(form, options):
         found.append(Switch("batch and sequence swapped", {"swapped": True}))
     if form.pre_norm:
         found.append(Switch("LayerNorm over time", {"norm": 1}))
-    found += designs.switches() if form.own and form.self_attention else []
     return found + kernel_switches.switches(form.kernel(), options)
 
 
@@ -50,12 +49,12 @@ def _projections(form):
         found += [Switch("shared head", {"shared": (head, "qkv mask")},
                          f"all heads use q, k, v and the mask of the {which} head")
                   for head, which in ((0, "first"), (-1, "last"))]
-    if form.equal_widths:
+    if form.equal_widths and not form.wide:
         found += [Switch("transposed weight", {"transposed": letters},
                          f"x @ W.T is used for {', '.join(letters)}") for letters in _some("qkvo")]
         found += [Switch("input split before projection", {"input_split": blocks})
                   for blocks in ("own", "first", "rows")]
-    if form.equal_widths and not form.no_output:
+    if form.equal_widths and not (form.no_output or form.wide):
         found += [Switch("missing W_o", {"out": out}) for out in ("", "b_o")]
     return found
 

@@ -5,20 +5,23 @@ import re
 
 from utils.doctor.modules.slots import Slot, framework, parts, tensors
 
-WORDS = re.compile(r"(?:w|to|fc|lin|linear|proj)?_*(?P<what>queries|query|q|keys|key|k|values|value"
-                   r"|v|output|out|o|proj|fc|dense)s?_*(?:proj|linear|dense|fc|w|layer)?_*\d*")
+AFFIX = r"(?:w|to|fc|lin|linear|proj|project|projection|conv|conv1x1|map|transform|dense|layer)?"
+WORDS = re.compile(rf"{AFFIX}_*(?P<what>queries|query|q|keys|key|k|values|value|v|output|out|o|"
+                   rf"proj|fc|dense)s?_*{AFFIX}_*\d*")
 
 
 class RolesError(ValueError):
     """The roles of the parts of a module cannot be guessed."""
 
 
-def guess(module, d_model, n_heads):
+def guess(module, d_model, n_heads, wide=False):
     """Return the Slots of a module that maps d_model to d_model, from shapes and then from names.
+
+    ``wide``: whether each head is as wide as the model.
 
     Raises RolesError if q, k and v are not found, and RefusalError as ``slots.parts`` does.
     """
-    found, loose = _by_shape(module, d_model, n_heads)
+    found, loose = _by_shape(module, d_model, n_heads, wide)
     held = "".join(slot.letters for slot in found)
     if len(held) > len(set(held)):
         raise RolesError(f"the parts of {type(module).__name__} are wider than the model; pass "
@@ -44,12 +47,12 @@ def guess(module, d_model, n_heads):
     return found
 
 
-def _by_shape(module, d_model, n_heads):
+def _by_shape(module, d_model, n_heads, wide):
     """Return the Slots of packed parts, and (name, kind) of parts of one letter or one head.
 
     Square weights as wide as one head count only if there are too few others.
     """
-    square, found, loose, small = d_model ** 2, [], [], []
+    square, found, loose, small = d_model ** 2 * (n_heads if wide else 1), [], [], []
     packed = {}
     if n_heads > 2:  # k and v of one head, which all heads share; of two, the sizes are those of q
         packed = {square + 2 * square // n_heads: ("qkv", "kv"),
@@ -104,8 +107,11 @@ def _candidates(module):
         return _in_keras(module)
     linear = [name for name, part in module.named_modules()
               if _flat(getattr(part, "weight", None)) and getattr(part, "groups", 1) == 1]
-    return linear + [name for name, w in module.named_parameters() if w.ndim == 2
-                     and name.rpartition(".")[0] not in linear]
+    own = {name for name, part in module.named_modules()
+           if not type(part).__module__.startswith("torch.")}
+    return linear + [name for name, w in module.named_parameters()
+                     if name.rpartition(".")[0] not in linear and (
+                         w.ndim == 2 or (w.ndim == 3 and name.rpartition(".")[0] in own))]
 
 
 def _in_keras(layer, prefix=""):

@@ -4,6 +4,7 @@ For these layers, the roles of the parts and the way to pass a mask are known.
 """
 
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from utils.masks import conventions
 # Arguments that make modules return their weights.
 ASKING = ("need_weights", "return_weights", "return_attention", "return_attention_scores",
           "output_attentions")
+OPEN = 40.0  # its sigmoid is 1 in every dtype
 EPSILON = ("eps", "epsilon", "variance_epsilon")  # its names in LayerNorms
 
 
@@ -97,6 +99,46 @@ def norms(module):
     else:  # a Keras layer
         parts = getattr(module, "_flatten_layers", list)()
     return [part for part in parts if "LayerNorm" in type(part).__name__]
+
+
+def bared(module):
+    """Return a torch module without its norms of tokens and its gates, and what they are in words.
+
+    A norm becomes the identity, but a LayerNorm, which is examined, and one inside a head. A gate
+    gives ``OPEN`` for all inputs. Learned sinks become 0.
+    """
+    torch = sys.modules["torch"]
+    module, gone = _without_norms(torch, module)
+    words = [f"without its {' and '.join(gone)}"] if gone else []
+    for name, part in [*module.named_modules()]:
+        last = name.rpartition(".")[2]
+        if re.fullmatch(r".*gate.*", last.lower()) and isinstance(part, torch.nn.Linear):
+            part.forward = lambda x, n=part.out_features: x.new_full((*x.shape[:-1], n), OPEN)
+            words.append("with its gate open")
+    sinks = [parameter for name, parameter in module.named_parameters() if "sink" in name.lower()]
+    for parameter in sinks:
+        parameter.data.zero_()
+    words += ["with its sinks at 0"] if sinks else []
+    return module, " and ".join(dict.fromkeys(words))
+
+
+def _replace(module, name, part):
+    owner, _, last = name.rpartition(".")
+    setattr(module.get_submodule(owner), last, part)
+
+
+def _without_norms(torch, module):
+    """Return (the module, the names of the classes that are gone)."""
+    linear = {part.in_features for part in module.modules() if hasattr(part, "in_features")}
+    linear |= {part.in_channels for part in module.modules() if hasattr(part, "in_channels")}
+    gone = []
+    for name, part in [*module.named_modules()]:
+        kind = type(part).__name__
+        sizes = {tuple(w.shape) for w in part.parameters(recurse=False)} if "Norm" in kind else ()
+        if name and "LayerNorm" not in kind and sizes and sizes <= {(n,) for n in linear}:
+            _replace(module, name, torch.nn.Identity())
+            gone.append(kind)
+    return module, sorted(set(gone))
 
 
 def plain(module, x, memory, keep, **asked):

@@ -24,8 +24,9 @@ class Module:
     holds [q | k | v]. If neither is given, a layer of PyTorch or Keras is known, and the roles of
     other modules are guessed. If that fails, ``roles_problem`` says why, and the module keeps its
     own weights. ``weights_argument``: the argument that makes it return its weights, or "".
-    ``unbiased``: the letters without a bias. ``no_output``: it has no W_o. ``one_of``: the letters
-    of which all heads share one projection. ``where``: the guessed roles in words.
+    ``unbiased``: the letters without a bias. ``no_output``: it has no W_o. ``wide``: each head is
+    as wide as the model. ``one_of``: the letters of which all heads share one projection.
+    ``where``: the guessed roles in words.
     """
 
     def __init__(self, build, call, roles=None, packed=None, size=(12, 3), batch_first=True):
@@ -47,7 +48,7 @@ class Module:
         self.framework, self.__name__ = slots.framework(sample), type(sample).__name__
         self.slots_given, self.guessed = slots.named(roles or {}, packed), not roles and not packed
         self.roles_problem, self.unbiased, self.where, self.one_of = "", "", "", ""
-        self.no_output = False
+        self.no_output = self.wide = False
         self.epsilon = faulty.layer.EPSILON
         with _subject.refusing():
             self._inspect(size)
@@ -57,7 +58,7 @@ class Module:
         sample = self._module(*size, "float32", [self._tensor(np.ones((2, 4, size[0])))] * 2)
         self.epsilon = libraries.epsilon(sample) or faulty.layer.EPSILON
         try:
-            mine = self._slots(sample, *size)
+            mine = self._found(sample, *size)
         except guess.RolesError as error:
             self.roles_problem = str(error)
         else:
@@ -70,7 +71,7 @@ class Module:
 
     def __call__(self, x, memory, weights, n_heads, keep, **asked):
         weights = {name: checks.to_numpy(w) for name, w in weights.items()}
-        size = len(weights["W_o"]), n_heads
+        size = len(weights["W_q"]), n_heads
         module = self._module(*size, checks.dtype_name(x), (x, memory))
         before = weights if self.roles_problem else self.written.get(id(module), {})
         new = {name[-1] for name, w in weights.items() if not np.array_equal(w, before.get(name))}
@@ -90,8 +91,22 @@ class Module:
         norms = sum(math.prod(w.shape) for norm in libraries.norms(module) for w in _weights(norm))
         return sum(math.prod(w.shape) for w in _weights(module)) - norms
 
+    def _found(self, module, d_model, n_heads):
+        """Return the Slots of a module; its heads may be as wide as the model."""
+        try:
+            return self._slots(module, d_model, n_heads)
+        except guess.RolesError as error:
+            self.wide = n_heads > 1
+            try:
+                return self._slots(module, d_model, n_heads)
+            except guess.RolesError:
+                self.wide = False
+                raise error from None
+
     def _slots(self, module, d_model, n_heads):
-        return guess.guess(module, d_model, n_heads) if self.guessed else self.slots_given
+        if self.guessed:
+            return guess.guess(module, d_model, n_heads, self.wide)
+        return self.slots_given
 
     def _tensor(self, x):
         if self.framework == "torch":

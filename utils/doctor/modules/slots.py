@@ -76,8 +76,13 @@ def tensors(module, name):
         weight, last, bias = part, name.rpartition(".")[2], None
     if bias is None:
         bias = next((vector for other, vector in _own(owner).items() if _kin(other, last)
-                     and vector.shape in [(n,) for n in weight.shape]), None)
+                     and _fits(vector.shape, weight.shape)), None)
     return weight, bias
+
+
+def _fits(bias, weight):
+    """Return whether a bias of this shape may belong to a weight; both may have an axis h."""
+    return len(bias) < len(weight) and set(bias) <= set(weight) and len(bias) < 3
 
 
 def _homes(module, name):
@@ -128,10 +133,29 @@ def write(module, slot, weights, n_heads):
             variable.assign(array.reshape(variable.shape))  # heads may have their own axis
         else:
             torch = sys.modules["torch"]
-            array = _as_stored(module, slot.name, array, variable.shape)
-            array = array.reshape(array.shape + (1,) * (variable.ndim - array.ndim))
+            if variable.ndim == array.ndim + 1 and variable.shape[-1] > 1:
+                array = _in_heads(array, slot.letters, tuple(variable.shape), n_heads)
+            else:
+                array = _as_stored(module, slot.name, array, variable.shape)
+                array = array.reshape(array.shape + (1,) * (variable.ndim - array.ndim))
             with torch.no_grad():
                 variable.copy_(torch.as_tensor(array))
+
+
+def _in_heads(array, letters, shape, n_heads):
+    """Return a weight (d_in, h d), or (h d, d_out) for W_o, or a bias with an axis for the heads.
+
+    Which axis it is, the shape says. Raises RefusalError if none fits.
+    """
+    if array.ndim == 1:
+        return array.reshape(shape)
+    rows = array.T if letters == "o" else array
+    apart = rows.reshape(len(rows), n_heads, -1)                # (e, h, d)
+    fitting = [apart.transpose(order) for order in ((1, 0, 2), (0, 1, 2), (1, 2, 0), (2, 1, 0))
+               if apart.transpose(order).shape == shape]
+    if fitting:
+        return fitting[-1 if letters == "o" else 0]
+    raise _subject.RefusalError(f"has a weight of shape {shape}, whose axes are unknown")
 
 
 def _as_stored(module, name, array, shape):
