@@ -8,11 +8,13 @@ edition on the half that had been kept from it stays as it was measured.
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/doctor")]
 
+import test_door_zoo as door  # noqa: E402
 from test_doctor_zoo import counted, examined  # noqa: E402
 from zoo.specimen import ZOO  # noqa: E402
 
@@ -22,8 +24,10 @@ from utils.doctor import zoo_scores  # noqa: E402
 def main():
     """Count, and write the file."""
     scores = zoo_scores.load_scores() | {"now": counted({one.name: examined(one) for one in ZOO})}
+    found = Counter(door.outcome(case, door.examined(case)) for case in door.CASES)
+    scores["door"]["now"] = {outcome: found[outcome] for outcome in scores["door"]["now"]}
     zoo_scores.FILE.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
-    print(zoo_scores.scores())
+    print(zoo_scores.scores(), zoo_scores.at_the_door(), sep="\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import cases_others
 import pytest
 
 from utils.doctor import _child, command
+from utils.doctor.zoo_scores import at_the_door, load_scores
 
 FOLDER = Path(__file__).parent / "door_zoo"
 CASES = {f"{which}/{file}:{name}": verdict
@@ -58,5 +59,9 @@ def test_a_program_is_judged_as_was_declared_before(case):
 def test_the_zoo_is_as_large_as_it_says_and_its_lists_are_of_it():
     assert len(CASES) == 80
     lists = NOT_EXAMINED, FALSE_ALARMS, MISJUDGED
+    now = load_scores()["door"]["now"]
+    assert [now[one] for one in ("not examined", "false alarm", "misjudged")] == [*map(len, lists)]
+    assert sum(now.values()) == len(CASES)
+    assert at_the_door().splitlines()[2].split()[-2] == str(now["right"])
     assert set().union(*lists) <= CASES.keys()
     assert len(set().union(*lists)) == sum(map(len, lists))

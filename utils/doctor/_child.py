@@ -4,12 +4,16 @@ import importlib
 import json
 import os
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
 from utils.doctor import _examine, _source, _subject
 from utils.doctor._report import Report
 from utils.setup import COURSE
+
+DOCTOR = COURSE / "utils" / "doctor"
+OF_OPTIONS = {"examine", "_check", "of_module", "divisible"}  # they raise errors about options
 
 
 def main():
@@ -33,15 +37,25 @@ def examined(file, name, options):
         program = found(module, name)
         if "call" in options:
             options = options | {"call": found(module, options["call"])}
-        level = level or _examine.level_of(program)
-        report = _examine.examine(program, **options | {"level": level})
+        report = _examine.examine(program, **options | {"level": level or None})
     except _subject.RefusalError as refusal:
         return Report(name, level, "could not examine", f"{refusal}.")
-    except (TypeError, ValueError) as error:  # an option that does not fit, in a sentence
-        return Report(name, level, "could not examine", f"{error}.")
     except BaseException as error:  # a program should not raise KeyboardInterrupt, but may
-        return Report(name, level, "could not examine", f"it raises {type(error).__name__}.")
+        return Report(name, level, "could not examine", said(error))
     return replace(report, program=name)
+
+
+def said(error):
+    """Return a sentence on an error: of an option, of the program, or our own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    kind = type(error).__name__
+    if isinstance(error, TypeError | ValueError) and frames[-1].name in OF_OPTIONS:
+        return f"{error}."
+    if not isinstance(error, Exception) or not Path(frames[-1].filename).is_relative_to(DOCTOR):
+        return f"it raises {kind}."
+    where = f"{Path(frames[-1].filename).relative_to(COURSE)}, line {frames[-1].lineno}"
+    return (f"this is a mistake of the doctor, and not of the program: {kind}: {error} ({where}). "
+            "Please report it, with the program.")
 
 
 def imported(file):

@@ -25,6 +25,7 @@ from utils.doctor.modules import libraries, slots
 
 # The arguments of programs that are called in the doctor's own way.
 ARGUMENTS = (["q", "k", "v", "keep"], ["x", "memory", "weights", "nheads", "keep"])
+OF_MODULES = {"call", "roles", "packed"}  # options that only a layer has
 CAUSAL = (False, True, "top_left", "bottom_right")
 # What is no fault in a program with such names: {fault: (the names, the note)}.
 PROMISES = {
@@ -36,10 +37,10 @@ PROMISES = {
 def examine(program, level=None, **options):
     """Return the Report on a program, whose level is guessed where none is given.
 
-    ``level``: "kernel", "layer" or "decoding". By default, a class, a torch module and a Keras
-    layer are examined as a layer, and everything else as a kernel. ``options`` are the keyword
-    arguments of ``examine_kernel``, ``examine_layer`` or ``examine_decoder``; their docstrings say
-    how each kind of program is called.
+    ``level``: "kernel", "layer" or "decoding". By default, a class, a torch module, a Keras layer
+    and a function with ``call=`` are examined as a layer, and everything else as a kernel.
+    ``options`` are the keyword arguments of ``examine_kernel``, ``examine_layer`` or
+    ``examine_decoder``; their docstrings say how each kind of program is called.
 
     Raises ValueError for an unknown level or an unknown value of an option, and TypeError for an
     option that the level does not have.
@@ -49,7 +50,7 @@ def examine(program, level=None, **options):
 
     From the shell: python -m utils.doctor FILE.py:NAME --help
     """
-    level = level or level_of(program)
+    level = level or ("layer" if OF_MODULES & options.keys() else level_of(program))
     _check("level", level, EXAMINERS)
     examiner = EXAMINERS[level]
     known = examiner.__kwdefaults__
@@ -85,7 +86,7 @@ def _at_the_door(program):
         called = refusal.tried or ("It was not called" if isinstance(
             refusal, door.UnknownArgumentError) else "")
         return Report(name, level, "could not examine", f"it {refusal}.", called=called,
-                      adapter=code, then=f"doctor.examine{then}")
+                      adapter=code, then=then)
     reports = []
     for one in (entry, *entry.others):
         found = (examine_kernel(one.program, **one.options) if one.level == "kernel" else

@@ -42,7 +42,13 @@ class Report:
         return asdict(self) | {"names": [list(some) for some in self.names]}
 
     def lines(self):
-        """Return [(kind, text)] of the report: heading, fault, look, case or item."""
+        """Return [(kind, text)] of the report: heading, fault, look, case, item or code.
+
+        Characters that would control a terminal are escaped.
+        """
+        return [(kind, printable(text)) for kind, text in self._lines()]
+
+    def _lines(self):
         found = [("heading", f"{self.program} {VERDICTS[self.verdict]}: {self.headline}")]
         found += [("item", f"{self.called}.")] if self.called else []
         faults = list(dict.fromkeys(name for some in self.names for name in some))
@@ -83,6 +89,11 @@ class Report:
         return (f'<div class="doctor" style="border-left: 4px solid {colour}; color: inherit; '
                 f'padding-left: 0.8em; overflow-wrap: anywhere"><p><strong>'
                 f"{html.escape(heading)}</strong></p><ul>{items}</ul></div>")
+
+
+def printable(text):
+    """Return text in which every character that cannot be printed is escaped, but line ends."""
+    return "".join(c if c.isprintable() or c in "\n\xa0" else repr(c)[1:-1] for c in text)
 
 
 def _marked(kind, text):

@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import uuid
+from dataclasses import replace
 from pathlib import Path
 
 from utils import setup
@@ -20,7 +22,18 @@ from utils.doctor._report import Report
 STATUS = {"healthy": 0, "note": 0, "sick": 1, "could not examine": 2}
 EPILOG = """exit status: 0 healthy, with or without a note; 1 sick; 2 could not be examined.
 
-example: python -m utils.doctor attention.py:module --n-heads 8 --causal"""
+examples:
+  python -m utils.doctor attention.py:attend           a function of q, k, v and a mask
+  python -m utils.doctor model.py:MultiHeadAttention   a class of torch or Keras
+  python -m utils.doctor gpt.py:CausalSelfAttention    a class that is built with a config object
+  python -m utils.doctor scratch.py:Attention          a class that holds NumPy arrays
+  python -m utils.doctor lesson.ipynb:attend           a program of a notebook
+
+axes: q, k and v are (b, h, i, d), (b, i, d), (i, d) or (b, i, h, d), and x is (b, i, d) or
+(i, b, d). A mask is (b, h, i, j), or lacks some of these axes. What it means is tried, and said:
+True or 1 = may attend, True or 1 = masked, or 0 and -inf, which are added to the scores. With
+options, q is (b, h, i, d), x is (b, i, d), and True = may attend."""
+MARK = "EXAMINED_BY_THE_DOCTOR"  # in the environment of all that a program starts
 # The child imports the course's own modules before it reads any file of the reader.
 START = ("import sys; sys.path[:0] = [sys.argv[1]]; from utils.doctor import _child; _child.main()")
 
@@ -103,9 +116,33 @@ def report_on(target, options, seconds):
         problem = run([sys.executable, "-P", "-c", START, str(setup.COURSE), request,
                        str(out)], seconds)
         if not problem and out.exists():
-            return Report(**json.loads(out.read_text("utf-8")))
+            report = Report(**json.loads(out.read_text("utf-8")))
+            return replace(report, then=in_shell(report.then, file))
     return Report(name, level, "could not examine",
                   problem or "its process ended before the examination did.")
+
+
+def _end_all(mark):
+    """End the processes whose environment has this mark, where the system lists them in /proc.
+
+    A process that starts a session of its own is not in the group that is ended first.
+    """
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+            if mark.encode() in environment.read_bytes().split(b"\0"):
+                os.kill(int(environment.parent.name), signal.SIGKILL)
+
+
+def in_shell(then, file):
+    """Return a call of ``doctor.examine`` as a command on a file; "" stays as it is."""
+    if not then:
+        return then
+    name, *options = then.removeprefix("doctor.examine(").removesuffix(")").split(", ")
+    words = ["python -m utils.doctor", f"{file}:{name}"]
+    for option, _, value in (one.partition("=") for one in options):
+        words.append(f"--{option.replace('_', '-')}")
+        words += [value.strip('"')] if value != "True" else []
+    return " ".join(words)
 
 
 def refusal(target, file, name):
@@ -123,8 +160,10 @@ def refusal(target, file, name):
 
 def run(command, seconds):
     """Run a command within the time limit and end all that it starts; return what went wrong."""
+    mark = f"{MARK}={uuid.uuid4()}"
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, start_new_session=True)
+                               stderr=subprocess.DEVNULL, start_new_session=True,
+                               env=os.environ | dict([mark.split("=")]))
     try:
         status = process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -138,4 +177,5 @@ def run(command, seconds):
             else:
                 process.kill()
         process.wait()
+        _end_all(mark)
     return f"signal {-status} ended its process." if status < 0 else ""

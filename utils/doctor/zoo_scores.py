@@ -14,7 +14,10 @@ LEVELS = ("kernel", "layer", "decoding")
 
 
 def load_scores():
-    """Return the scores: {"now": {level: {column: count}}, "held out": {level: [right, of]}}."""
+    """Return the scores of the zoo and of the door zoo.
+
+    ``{"now": {level: {column: count}}, "held out": {level: [right, of]}, "door": {"now": …}}``.
+    """
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 
@@ -35,3 +38,16 @@ def held_out():
     kernel, layer, decoding = (f"{right} of {of}" for right, of in map(first.get, LEVELS))
     return ("On the half that it had not seen, the first edition was right on "
             f"{kernel} kernels, {layer} layers and {decoding} decoders.")
+
+
+def at_the_door():
+    """Return a Markdown table of the scores on the door zoo, examined without options."""
+    first, now = (load_scores()["door"][which] for which in ("first", "now"))
+    programs = sum(now.values())
+    first = first | {"not examined": programs - first["examined"],
+                     "misjudged": first["examined"] - first["right"] - first["false alarm"]}
+    cells = [[words, first[outcome], now[outcome]] for outcome, words in (
+        ("right", "judged as declared"), ("misjudged", "sick, and not named as declared"),
+        ("false alarm", "healthy, called sick"), ("not examined", "not examined"))]
+    return tabulate(cells, [f"of {programs} programs", "at first sight", "now"], tablefmt="pipe",
+                    colalign=("left", "right", "right"))

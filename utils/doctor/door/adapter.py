@@ -4,7 +4,7 @@ from utils.doctor.door import names
 
 
 def adapter(program):
-    """Return (code, options of ``examine``) that build and call a program, as text.
+    """Return (code, call) as text: code that builds and calls a program, and how to examine it.
 
     What the doctor knows is filled in, and what it does not know is ``...``.
     """
@@ -12,17 +12,23 @@ def adapter(program):
         return _of_function(program)
     method = next((getattr(program, one) for one in ("forward", "call", "__call__")
                    if callable(getattr(program, one, None))), None)
+    inside = _call(method, 1) if method else "x"
     lines = ["def build(d_model, n_heads):",
              f"    return {program.__name__}({_constructor(program)})", "",
              "def call(module, x, memory, keep):    # (b, i, d), (b, j, d), True = may attend",
-             f"    return module({_call(method, 1) if method else 'x'})"]
-    return "\n".join(lines), "(build, call=call)"
+             f"    return module({inside})"]
+    options = ["build", "call=call"]
+    options += ["self_attention=True"] if "memory" not in inside else []
+    options += ['masks="none"'] if "keep" not in inside else []
+    return "\n".join(lines), f"doctor.examine({', '.join(options)})"
 
 
 def _of_function(program):
     name = getattr(program, "__name__", "program")
+    inside = _call(program, 0)
+    options = "" if "keep" in inside else ', masks="none"'
     return "\n".join(["def kernel(q, k, v, keep):    # (b, h, i, d), True = may attend",
-                      f"    return {name}({_call(program, 0)})"]), "(kernel)"
+                      f"    return {name}({inside})"]), f"doctor.examine(kernel{options})"
 
 
 def _parameters(function, skip=0):
