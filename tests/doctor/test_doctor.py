@@ -418,8 +418,8 @@ def test_the_report_is_data():
     ({"causal": "left"}, "causal must be one of False, True, top_left, bottom_right, got 'left'"),
     ({"fully_masked": "ones"},
      "fully_masked must be one of None, zeros, nan, average, unmasked, got 'ones'"),
-    ({"masks": "one for all"}, "masks must be one of any, heads alike, padding, none, got 'one "
-     "for all'")])
+    ({"masks": "one for all"}, "masks must be one of any, heads alike, padding, lengths, "
+     "none, got 'one for all'")])
 def test_options_that_do_not_exist_are_refused(options, message):
     with raises(ValueError, message):
         doctor.examine(reference.attention, **options)

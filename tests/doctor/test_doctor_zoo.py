@@ -18,7 +18,9 @@ TOLD = {"kernel": ("grouped",), "layer": ("self_attention", "masks", "pre_norm",
                                           "packed")}
 # Declared as outside the list, and yet what the doctor says of it is exactly what is declared.
 EQUIVALENTS = {"einops_layers.sides_innermost": (
-    "interleaved packing", "q, k, v: (n, h, d) is read as (h, d, n)")}
+    "interleaved packing", "q, k, v: (n, h, d) is read as (h, d, n)"),
+    "museum_projections.CopiedLine": (
+        "packed order", "q, k and v are made with the weights of q, k, k")}
 
 
 def examined(animal):

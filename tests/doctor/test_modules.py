@@ -595,9 +595,11 @@ def test_without_masks_a_module_is_called_without_one():
 
 
 def test_a_module_that_takes_other_arguments_is_told_how_it_is_called():
-    report = doctor.examine(Text, "layer", causal=True)
+    report = doctor.examine_layer(Text, causal=True)
     assert report.verdict == "could not examine"
     assert "4 were given. A module is called as module(x, memory, keep): " in report.headline
+    report = doctor.examine(Text, "layer", causal=True)  # its arguments are read
+    assert (report.verdict, report.called[-13:]) == ("note", "called as (x)")
 
 
 def test_biases_that_a_module_does_not_have_are_not_missed():

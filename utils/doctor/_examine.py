@@ -59,7 +59,12 @@ def examine(program, level=None, **options):
         raise TypeError(f"{unknown[0]} is not an option of the level {level}, whose options are "
                         f"{', '.join(known)}")
     if options or level == "decoding":
-        return examiner(program, **options)
+        report = examiner(program, **options)
+        if report.verdict != "could not examine" or OF_MODULES & options.keys() or (
+                level == "decoding"):
+            return report
+        found = _at_the_door(program, options)
+        return found if found.called else report
     if door.asks_first(program):
         found = _at_the_door(program)
         return examiner(program) if found.verdict == "could not examine" and not found.called else (
@@ -74,8 +79,11 @@ def examine(program, level=None, **options):
     return replace(found, headline=report.headline)
 
 
-def _at_the_door(program):
-    """Return a Report on a program that is built or called in another way than the doctor does."""
+def _at_the_door(program, given=None):
+    """Return a Report on a program that is built or called in another way than the doctor does.
+
+    ``given``: options of the reader.
+    """
     scripted = hasattr(program, "schema")  # by torch.jit
     name = program.name if scripted else getattr(program, "__name__", type(program).__name__)
     level = level_of(program)
@@ -89,10 +97,13 @@ def _at_the_door(program):
                       adapter=code, then=then)
     reports = []
     for one in (entry, *entry.others):
-        found = (examine_kernel(one.program, **one.options) if one.level == "kernel" else
-                 _layer(one.program, one.form, **one.options))
+        options = one.options | (given or {})
+        found = (examine_kernel(one.program, **options) if one.level == "kernel" else
+                 _layer(one.program, one.form, **options))
         report = replace(found, program=name, called=one.said)
         reports.append((_faults(report) + 90 * one.last, len(reports), _kept(report, program)))
+        if not reports[-1][0]:
+            break
     return min(reports)[-1]
 
 
@@ -136,7 +147,7 @@ def examine_kernel(program, *, causal=False, fully_masked=None, grouped=False, m
     "unmasked" (as if nothing were masked); None accepts any of them.
     ``grouped``: True if k and v may have fewer heads than q.
     ``masks``: which masks the program takes: "any", "heads alike" (the same mask for all heads),
-    "padding" (b, 1, 1, j) or "none"; keep is then always None.
+    "padding" (b, 1, 1, j), "lengths" (padding at the end) or "none"; keep is then always None.
     ``framework``: "numpy", "torch" or "tensorflow"; None tries those that the code mentions first.
 
     Raises ValueError for an unknown value of an option.
@@ -194,7 +205,8 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
     options = _options(causal)
     at_the_door, of_form = of_form is not None, dict(of_form or {})
     fixed = of_form.pop("heads", None)
-    form = Form(square=options.square or self_attention, self_attention=self_attention,
+    square = options.square or self_attention or of_form.pop("square", False)
+    form = Form(square=square, self_attention=self_attention,
                 masks=masks, pre_norm=pre_norm, residual=residual, post_norm=post_norm, **of_form)
     of_module = {"n_heads": n_heads, "call": call, "roles": roles, "packed": packed}
     is_module = level_of(program) == "layer" or any(

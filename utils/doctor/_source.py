@@ -52,6 +52,16 @@ class Absent:
         return ()
 
 
+def _raises(self, *_):
+    raise RefusalError(self._why)
+
+
+ARITHMETIC = """add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rfloordiv
+rmod rpow getitem iter int float index neg lt gt"""
+for _name in re.findall(r"\w+", ARITHMETIC):
+    setattr(Absent, f"__{_name}__", _raises)
+
+
 class Source(types.ModuleType):
     """A file as a module whose names are made when they are asked for.
 

@@ -5,6 +5,7 @@ the Answer says so. No framework is imported that the program does not use.
 """
 
 import contextlib
+import re
 import sys
 import warnings
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from utils import checks, frameworks
+
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in messages of Keras
 
 
 class RefusalError(Exception):
@@ -117,7 +120,7 @@ def _described(error):
     if isinstance(error, RefusalError):
         return str(error)
     try:
-        text = " ".join(str(error).split())[:170].rstrip(". ")
+        text = " ".join(COLOURS.sub("", str(error)).split())[:170].rstrip(". ")
     except Exception:  # its __str__ raises, too
         text = ""
     return f"raises {type(error).__name__}" + (f": {text}" if text else "")

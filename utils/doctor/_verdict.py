@@ -97,6 +97,10 @@ def _verdict(exam, names, findings, notes, details):
             first = findings[0][0].lower() + findings[0][1:]
             return "sick", f"{first} Otherwise it equals the reference."
         return "note" if notes else "healthy", "it equals the reference."
+    if not names and module and module.unknown and not exam.undefined and not exam.random:
+        return "could not examine", (
+            f"it has weights of which the doctor knows nothing ({', '.join(module.unknown[:3])}). "
+            "With them it differs from the reference, as another design would.")
     return "sick", _named(names, details) if names else _unexplained(exam)
 
 

@@ -13,8 +13,10 @@ from utils.doctor.door.names import first, is_mask, looks_back, placed, roles_of
 
 AXES = ("(b, h, i, d)", "(b, i, d)", "(i, d)", "(b, i, h, d)")
 # A mask that lacks axes: how it is cut from (b, h, i, j), and the option of ``examine_kernel``.
-LACKING = {"(b, i, j)": (np.s_[:, 0], "heads alike"), "(i, j)": (np.s_[0, 0], "heads alike"),
-           "(b, j)": (np.s_[:, 0, 0], "padding")}
+LACKING = {"(b, i, j)": (lambda mask: mask[:, 0], "heads alike"),
+           "(i, j)": (lambda mask: mask[0, 0], "heads alike"),
+           "(b, j)": (lambda mask: mask[:, 0, 0], "padding"),
+           "(b,)": (lambda mask: mask[:, 0, 0].sum(-1), "lengths")}
 
 
 def kernel(program, guesses=None):
@@ -27,21 +29,23 @@ def kernel(program, guesses=None):
         roles = roles_of(program)
     if not set("qkv") <= set(roles.values()):
         raise _subject.RefusalError("does not have the arguments q, k and v")
-    roles = {name: role for name, role in roles.items() if role != "lengths"}
+    parameters = signature(program).parameters
     masked = next((name for name, role in roles.items() if is_mask(role)), "")
-    needed = masked and (signature(program).parameters[masked].default
-                         is inspect.Parameter.empty)
+    needed = masked and parameters[masked].default is inspect.Parameter.empty
     problem, fits = "", []
     names = ", ".join(name if name == role else f"{name}={role}" for name, role in roles.items())
     tries = itertools.product(guesses or frameworks.guesses(program), (False, True), AXES,
                               ("", *LACKING) if masked else ("",),
                               KINDS if masked else (("", None),))
     for framework, square, axes, lacking, (words, make) in tries:
-        if lacking and axes not in (AXES[0], AXES[3]):
+        lengths = bool(masked) and roles[masked] == "lengths"
+        if (lacking == "(b,)") != lengths or (lengths and words != KINDS[0][0]) or (
+                lacking and not lengths and axes not in (AXES[0], AXES[3])):
             continue
+        words = "the number of real keys" if lengths else words
         adapted = _adapted(program, roles, (axes, lacking), make, needed)
         words = f"{lacking}, {words}" if lacking else words
-        problem, fit = _refused(adapted, framework, masked, square)
+        problem, fit = _refused(adapted, framework, masked and (lacking or "mask"), square)
         if problem and not fit:
             continue
         said = f"Called as ({names}), with q {axes}" + f"; {masked}: {words}" * bool(masked)
@@ -54,7 +58,20 @@ def kernel(program, guesses=None):
     if fits:  # a mask that hides nothing in any way may be the fault
         words = {entry.said.rpartition(": ")[2]: entry for entry in reversed(fits)}
         return fits[0]._replace(others=tuple(words.values())[1:4])
+    if needed and roles[masked] != "none":  # of no kind that is known; many programs take None
+        return kernel(_without(program, masked), guesses)
     raise _subject.RefusalError(problem)
+
+
+def _without(program, masked):
+    """Return a program whose mask is always None."""
+    def unmasked(*sides, **named):
+        return program(*sides, **named | {masked: None})
+    one = signature(program)
+    unmasked.__signature__ = one.replace(parameters=[
+        part for name, part in one.parameters.items() if name != masked])
+    unmasked.__name__, unmasked.program = getattr(program, "__name__", "program"), program
+    return unmasked
 
 
 def _adapted(program, roles, axes, make, needed):
@@ -75,9 +92,12 @@ def _in_pieces(program, roles, axes, given):
     if not lacking or mask is None:
         return _by_axes(program, roles, axes, given)
     cut = LACKING[lacking][0]
+    if lacking == "(b,)" and axes == AXES[1]:  # the heads will be in the batch
+        mask = like(np.repeat(checks.to_numpy(cut(mask)), mask.shape[1]), sides[0])
+        return _by_axes(program, roles, axes, (*sides, mask))
     if lacking != "(i, j)":
-        return _by_axes(program, roles, axes, (*sides, mask[cut]))
-    outs = [_by_axes(program, roles, axes, (*(side[b:b + 1] for side in sides), mask[b:b + 1][cut]))
+        return _by_axes(program, roles, axes, (*sides, cut(mask)))
+    outs = [_by_axes(program, roles, axes, (*(side[b:b + 1] for side in sides), cut(mask[b:b + 1])))
             for b in range(len(mask))]
     return like(np.concatenate([checks.to_numpy(out) for out in outs]), sides[0])
 
@@ -128,15 +148,31 @@ def _refused(adapted, framework, masked, square):
         subject = _subject.Subject(adapted, framework, dtype)
         answer = subject(*sides, None)
         if not answer.error and answer.out.shape == (*q.shape[:3], sides[2].shape[3]):
-            return _masks_rightly(subject, answer, sides) if masked else ("", True)
+            if _mixes_heads(subject, sides, answer):
+                return "mixes its heads", True
+            return _masks_rightly(subject, answer, sides, masked) if masked else ("", True)
     return answer.error or f"returns shape {answer.out.shape}", False
 
 
-def _masks_rightly(subject, answer, sides):
+def _mixes_heads(subject, sides, before):
+    """Return whether the values of one head change the context of another one.
+
+    Then these are hardly the axes that are meant.
+    """
+    q, k, v = (side.copy() for side in sides)
+    v[:, 0] *= -2.0
+    after = subject(q, k, v, None)
+    return not after.error and not np.allclose(before.out[:, 1:], after.out[:, 1:], atol=1e-4)
+
+
+def _masks_rightly(subject, answer, sides, which):
     """Return ("", True) if masked keys do not matter and others do, or else what is wrong."""
     q, k, v = sides
     keep = np.ones((2, 3, q.shape[2], k.shape[2]), bool)
-    keep[..., 1:3] = False  # not the last ones, which a causal mask may hide as well
+    if which == "(b,)":
+        keep[0, ..., -3:], keep[1, ..., -1:] = False, False
+    else:
+        keep[..., 1:3] = False  # not the last ones, which a causal mask may hide as well
     changed = [np.where(keep[..., :1, :].swapaxes(-1, -2), side, -2 * side) for side in (k, v)]
     before, after = subject(q, k, v, keep), subject(q, *changed, keep)
     if before.error or after.error:
@@ -162,5 +198,5 @@ def _looks_back(adapted, framework):
         return False
     later = np.abs(before.out - after.out).max(axis=(0, 1, 3)) > 1e-6
     k[..., 0, :], v[..., 0, :] = -3.0, 3.0
-    first_matters = np.abs(subject(q, k, v, None).out - after.out)[..., -1, :].max() > 1e-6
-    return looks_back(later, first_matters)
+    start = np.abs(subject(q, k, v, None).out - after.out).max(axis=(0, 1, 3)) > 1e-6
+    return looks_back(later, start)

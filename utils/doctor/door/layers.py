@@ -9,7 +9,7 @@ from utils.doctor import _subject
 from utils.doctor.door import objects
 from utils.doctor.door.entry import Entry
 from utils.doctor.door.kernels import kernel
-from utils.doctor.door.names import HEADS, arguments, needs_heads, plain, roles_of
+from utils.doctor.door.names import arguments, heads_of, needs_heads, roles_of
 from utils.doctor.door.trial import Trial
 from utils.doctor.faulty.layer import normalised
 from utils.doctor.modules import guess, libraries, slots
@@ -44,15 +44,19 @@ def _given(program, d_model, n_heads):
         return "…"
 
 
-def _of_class(program, d_model, n_heads):
-    """Return the Entry of a class that is built in this size."""
+def _of_class(program, d_model, n_heads, layer_norms=False):
+    """Return the Entry of a class that is built in this size.
+
+    ``layer_norms``: whether its LayerNorms become the identity. If it has some, this is a further
+    Entry, for a layer in which they are neither the first nor the last.
+    """
     given, built = arguments(program, d_model, n_heads)
     with _subject.refusing():
         sample = program(**given)
     name = f"Built as {program.__name__}({built}), "
     framework = slots.framework(sample)
     if framework == "torch":
-        sample, gone = libraries.bared(sample)
+        sample, gone = libraries.bared(sample, layer_norms)
         name += f"{gone}, " if gone else ""
     if not framework:
         return objects.layer(program, sample, d_model, n_heads, name)
@@ -63,7 +67,8 @@ def _of_class(program, d_model, n_heads):
     held = heads_of(sample)
     if held and held != n_heads:
         return _of_instance(sample, program.__name__, held)
-    if framework == "torch" and n_heads > 1 and (d_model, n_heads) != SIZES[0]:
+    if framework == "torch" and (n_heads > 1 or d_model != SIZES[0][0]) and (
+            d_model, n_heads) != SIZES[0]:
         return _of_instance(sample, f"{name}it", n_heads)  # it does not take every size
     try:
         trial = tried(sample, d_model)
@@ -75,10 +80,14 @@ def _of_class(program, d_model, n_heads):
 
     def build(d_model, n_heads):
         made = program(**arguments(program, d_model, n_heads)[0])
-        return libraries.bared(made)[0] if framework == "torch" else made
+        return libraries.bared(made, layer_norms)[0] if framework == "torch" else made
 
     build.__name__ = program.__name__
-    return _entry(build, trial, name, {}, n_heads)
+    entry = _entry(build, trial, name, {}, n_heads)
+    if framework == "torch" and libraries.norms(sample) and not layer_norms:
+        bare = _of_class(program, d_model, n_heads, layer_norms=True)
+        entry = entry._replace(others=(*entry.others, bare._replace(last=True)))
+    return entry
 
 
 def _of_own_width(program, sample, d_model):
@@ -91,6 +100,7 @@ def _of_own_width(program, sample, d_model):
             given, built = arguments(program, own, heads)
             with _subject.refusing():
                 made = program(**given)
+            heads = heads_of(made) or heads
             return _of_instance(made, f"Built as {program.__name__}({built}), it", heads)
         except _subject.RefusalError:
             continue
@@ -133,6 +143,7 @@ def _entry(program, trial, name, options, n_heads):
     """Return the Entry of what a Trial has found out."""
     around, words = surroundings(trial, n_heads)
     form = {"heads": (1, None)} if n_heads == 1 and "n_heads" not in options else {}
+    form |= {"square": True} if trial.square else {}
     first, *others = [Entry(program, "layer", options | around | {
         "call": one.call, "self_attention": one.alone, "causal": one.causal,
         "masks": one.way.masks if one.way else "none"}, f"{name}{one.said()}{words}", form,
@@ -151,15 +162,6 @@ def tried(module, d_model):
     from utils import frameworks
     return Trial(module, module.call, lambda layer, **given: layer(**given), d_model,
                  frameworks.tensorflow().constant(np.zeros(1, "float32")))
-
-
-def heads_of(module):
-    """Return the number of heads that a module knows by its name, or None."""
-    for part in module.modules() if hasattr(module, "modules") else [module]:
-        for name, value in vars(part).items():
-            if type(value) is int and value > 0 and HEADS.fullmatch(plain(name)):
-                return value
-    return None
 
 
 def surroundings(trial, n_heads):

@@ -2,27 +2,33 @@
 
 import inspect
 import re
+import sys
+from pathlib import Path
 
-from utils.doctor import _subject
+import numpy as np
+
+from utils.doctor import _source, _subject
 
 # Names of arguments, without underscores and capitals.
 WIDTH = re.compile(r"(d|dims?|units|e|emb|embed|width|channels?|features|c|ch|nc|nf|planes|filters|"
                    r"(d|n|dim|num|hidden|hid|embed|emb|embd|"
                    r"embedding|model|input|in|output|out|query|key|value|context|k|v|q)"
                    r"(model|dims?|size|hiddens?|hid|units|embd?|embed|feats?|features|channels|ch|planes|width|in|"
-                   r"out))s?(in|out|inner)?|d(in|out|emb|input|output)|inputd")
+                   r"out))s?(in|out|inner)?|d(in|out|emb|input|output)|inputd|dm|dim(attn|attention|inner)|"
+                   r"(attn|attention|inner)dim")
 HEADS = re.compile(r"(n|num|nb|no|numberof|numattention|nattention|attention)?(of)?heads?"
                    r"(num|count)?|h|nh")
 HEAD_WIDTH = re.compile(r"d[qkv]?head|(head|perhead)(dim|size|width)|dim(per)?heads?|d[kqv]|"
                         r"(dim|size)[kqv]|dkv|headd|attnheadsize|attentionheadsize|sizeperhead")
 KV_HEADS = re.compile(r"(n|num|nb|no)?(of)?(kv|keyvalue|querygroup|kvgroup|qgroup)s?"
-                      r"(heads?|groups?)?|(n|num)?groups?|nkv|nkvh|hkv")
+                      r"(heads?|groups?)?(num|count)?|(n|num)?groups?|nkv|nkvh|hkv")
 INDEX = re.compile(r"(layer|block)?(idx|index|id|i|no|number)")
 LENGTH = re.compile(r".*(max|seq|ctx|context|block|sequence|position).*(len|length|size|ctx|"
                     r"positions|embeddings)|nctx|maxlen|blocksize|seqlen|nseq")
 CONFIG = re.compile(r"(.*config|configuration|cfg|conf|hparams|params|args|opt|options)")
 OFF = re.compile(r"(?!.*bias)(.*drop.*|p|.*flash.*|use.*|is.*|.*debug.*|.*verbose.*)")
 
+INNER = re.compile(r"(inner|self|base|core|full|scaled|dotproduct)*(attention|attn)(fn|layer)?")
 X = re.compile(r"(xs?|inputs?|inp|inx|embeddings?|embs?|tokens|hidden|hiddenstates?|states|seq|"
                r"sequence|src|tgt|target|feat|features|data|embed|xq|xinput)[0-9]*")
 SIDES = {side: re.compile(rf"(x|in|input|decoder|encoder|hidden)?({words})"
@@ -31,11 +37,16 @@ SIDES = {side: re.compile(rf"(x|in|input|decoder|encoder|hidden)?({words})"
 MEMORY = re.compile(r"(memory|mem|context|ctx|cond|kv|kvs|y|enc|encout|enchidden|source|other|"
                     r"cross|encoder(output|outputs|out|hiddenstates|hidden|states|x)?|keyvaluestates|"
                     r"xkv|inputkv|memories)")
-MASK = re.compile(r"(?!.*(return|past))(.*masks?|keep|m|bias|attnbias|attentionbias)")
+MASK = re.compile(r"(?!.*(return|past))(.*masks?|keep|m|bias|attnbias|attentionbias|allowed|"
+                  r"visible|valid|adj|adjacency(matrix)?)")
+TURNS = re.compile(r"freqs(cis|complex)?|rope|rotary(emb)?|cos|sin|positionembeddings|ropeemb|"
+                   r"(token|input)?pos(ition)?s?(ids?)?")
 PADDING = re.compile(r".*(padding|pad).*")
 LENGTHS = re.compile(r"(valid|seq|sequence|src|input)?(lens?|lengths?)")
 HEAD_SCALE = re.compile(r"(d|dk|dhead|headdim|depth|dimk|dimension)")   # of a kernel: d of q
 TEMPERATURE = re.compile(r"(temperature|temp|scalefactor|sqrtdk)")      # of a kernel: √d
+CONSTANTS = {"ropebase": 1e4, "ropetheta": 1e4, "theta": 1e4, "base": 1e4, "eps": 1e-5,
+             "epsilon": 1e-5, "layernormeps": 1e-5, "vocabsize": 32, "device": "cpu"}
 METHODS = ("forward", "__call__", "call", "apply", "attend", "attention", "compute", "run")
 LETTER = r"[qkvo]|query|key|value|out|output"
 WEIGHT = re.compile(rf"(?:w|weights?|wt|mat|matrix|theta|u)_*(?P<a>{LETTER})"
@@ -90,8 +101,7 @@ def by_name(name, d_model, n_heads):
             return value
     if name in ("batchfirst", "bias", "qkvbias", "attentionbias", "outbias"):
         return True
-    return {"eps": 1e-5, "epsilon": 1e-5, "layernormeps": 1e-5, "vocabsize": 32,
-            "device": "cpu"}.get(name)
+    return CONSTANTS.get(name)
 
 
 def signature(function):
@@ -131,19 +141,66 @@ def arguments(function, d_model, n_heads):
             value is None or (isinstance(value, bool) and name != "batch_first"))
         if fixed or (one.default is None and WIDTH.fullmatch(plain(name))):
             continue
+        value = d_model // n_heads if value is None and name in "qkv" else value
+        if value is None and letter_of(name, WEIGHT):
+            value = np.zeros((d_model, d_model))  # its class gets others later
+        elif value is None and letter_of(name, BIAS):
+            value = np.zeros(d_model)
+        if value is None:
+            value = _beside(function, name, d_model // n_heads)
         if value is None:
             raise UnknownArgumentError(f"is built with {name}, of which the doctor knows nothing")
         given[name] = value
-    said = ", ".join(f"{name}={'an object with the sizes' if isinstance(value, Config) else value}"
-                     for name, value in given.items())
-    return given, said
+    return given, ", ".join(f"{name}={_in_words(value)}" for name, value in given.items())
+
+
+def _in_words(value):
+    """Return an argument of a constructor as text."""
+    if isinstance(value, Config):
+        return "an object with the sizes"
+    if isinstance(value, np.ndarray):
+        return "an array"
+    return f"a {type(value).__name__}" if hasattr(value, "forward") else value
+
+
+def _beside(function, name, d_head):
+    """Return an attention without weights that is defined beside a class, for its argument.
+
+    None if the name does not ask for it, or there is none.
+    """
+    file = getattr(sys.modules.get(getattr(function, "__module__", "")), "__file__", None)
+    if not file or not INNER.fullmatch(plain(name)):
+        return None
+    module = sys.modules[function.__module__]
+    for other in _source.definitions(Path(file)):
+        one = getattr(module, other, None)
+        if not isinstance(one, type) or one is function or not hasattr(one, "forward"):
+            continue
+        try:
+            made = one(**arguments(one, d_head, 1)[0])
+            if set("qkv") <= set(roles_of(one.forward, skip=1).values()) and not [
+                    *made.parameters()]:
+                return made
+        except (_subject.RefusalError, TypeError, ValueError):
+            continue
+    return None
+
+
+def heads_of(module):
+    """Return the number of heads that a module knows by its name, or None."""
+    parts = [*module.modules()] if hasattr(module, "modules") else [module]
+    homes = [vars(part) for part in parts]  # and the globals of its file
+    homes += [vars(sys.modules.get(type(module).__module__, sys))]
+    return next((value for home in homes for name, value in home.items()
+                 if type(value) is int and value > 0 and HEADS.fullmatch(plain(name))), None)
 
 
 def roles_of(function, aside=(), skip=0):
     """Return {argument: "x", "q", "k", "v", "memory", "mask", "padding" …} of a function.
 
-    Other roles are "lengths" of the examples, "d" and "√d" of a kernel, and "none" for a second
-    mask. ``aside``: arguments of which the caller knows. ``skip``: how many come before.
+    Other roles are "lengths" of the examples, "d" and "√d" of a kernel, "turn" for a rotation by
+    positions, and "none" for a second mask.
+    ``aside``: arguments of which the caller knows. ``skip``: how many come before.
     Raises RefusalError for an argument without a default whose name says nothing.
     """
     found = {}
@@ -168,6 +225,8 @@ def roles_of(function, aside=(), skip=0):
             found[name] = "d"
         elif one.default is one.empty and "q" in taken and TEMPERATURE.fullmatch(word):
             found[name] = "√d"
+        elif one.default is one.empty and TURNS.fullmatch(word):
+            found[name] = "turn"
         elif one.default is one.empty and OFF.fullmatch(word):
             found[name] = "off"
         elif (X.fullmatch(word) or n == 0) and "x" not in taken and "q" not in taken:
@@ -186,7 +245,8 @@ def placed(roles, x, memory, mask):
     """
     k, v = memory if isinstance(memory, tuple) else (memory, memory)
     of = {"x": x, "q": x, "k": k, "v": v, "memory": memory, "d": x.shape[-1],
-          "√d": x.shape[-1] ** 0.5, "off": 0, "none": None} | dict.fromkeys(MASKS, mask)
+          "√d": x.shape[-1] ** 0.5, "off": 0, "none": None, "turn": None} | dict.fromkeys(MASKS,
+                                                                                         mask)
     return {name: of[role] for name, role in roles.items()
             if of[role] is not None or role == "none"}
 
@@ -206,14 +266,15 @@ def first(result, shape):
     return next((item for item in arrays if tuple(item.shape) == tuple(shape)), arrays[0])
 
 
-def looks_back(changed, first_matters):
+def looks_back(end, start):
     """Return whether a program hides later tokens, or means to.
 
-    ``changed``: which outputs change with the last token. ``first_matters``: whether the last
-    output depends on the first token. It may look one token too far; and where it may look at
-    none, as the first output of a mask that is off by one, it may look at all.
+    ``end``, ``start``: which outputs change with the last token, and with the first one. It may
+    look one token too far, or the wrong way round; and where it may look at none, as the first
+    output of a mask that is off by one, it may look at all.
     """
-    return not changed[1:-1].any() or bool(first_matters and not changed[1:-2].any())
+    ahead = bool(end[0] and not start[1:-1].any())
+    return ahead or not end[1:-1].any() or bool(start[-1] and not end[1:-2].any())
 
 
 def is_mask(role):

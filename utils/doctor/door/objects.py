@@ -12,6 +12,8 @@ from utils.doctor.door.entry import Entry, like
 from utils.doctor.door.trial import Trial
 from utils.doctor.modules import guess
 
+# Arguments that are {"w": …, "b": …}, as in picoGPT, and the letters of which they hold weights.
+PAIRS = {"cattn": "qkv", "qkv": "qkv", "inproj": "qkv", "cproj": "o", "outproj": "o", "proj": "o"}
 # Names of an argument that is a dict of weights.
 HELD = re.compile(r"(params?|parameters|weights?|ws?|p|ps|theta|state(dict)?|sd|layer|attn)")
 
@@ -23,11 +25,10 @@ def layer(program, sample, d_model, n_heads, name):
     such weights or without a method that takes x.
     """
     method = next((one for one in names.METHODS if callable(getattr(program, one, None))), None)
-    arrays = {one: value for one, value in vars(sample).items() if _is_array(value)}
-    biases = {letter: one for one, value in arrays.items() if (letter := names.letter_of(
-        one.lstrip("_"), names.BIAS) or (value.ndim == 1 and guess.letter(one)))}
-    matrices = {letter: one for one, value in arrays.items() if value.ndim == 2
-                and one not in biases.values() and (letter := _letter(one))}
+    held = {path: letter for path in _paths(sample) if (letter := _meaning(path))}
+    arrays = {path: _at(sample, path) for path in held}
+    matrices = {letter: path for path, (kind, letter) in held.items() if kind == "W"}
+    biases = {letter: path for path, (kind, letter) in held.items() if kind == "b"}
     if not method or not set("qkv") <= set(matrices):
         raise _subject.RefusalError(
             "is neither a torch module nor a Keras layer, and holds no arrays that are called W_q, "
@@ -35,15 +36,16 @@ def layer(program, sample, d_model, n_heads, name):
 
     def made(weights, n_heads, transposed=False):
         one = program(**names.arguments(program, weights["W_q"].shape[1], n_heads)[0])
-        for letter, attribute in matrices.items():
+        for letter, path in matrices.items():
             w = weights[f"W_{letter}"]
-            setattr(one, attribute, w.T if transposed else w)
-        for letter, attribute in biases.items():
+            _put(one, path, w.T if transposed else w, n_heads)
+        for letter, path in biases.items():
             b = weights[f"b_{letter}"]
-            setattr(one, attribute, b[None] if arrays[attribute].ndim == 2 else b)
+            one_row = not isinstance(arrays[path], list) and arrays[path].ndim == 2
+            _put(one, path, b[None] if one_row else b, n_heads)
         return one
 
-    framework = "torch" if hasattr(getattr(sample, matrices["q"]), "new_tensor") else "numpy"
+    framework = "torch" if hasattr(arrays[matrices["q"]], "new_tensor") else "numpy"
     return _entry(made, getattr(sample, method), lambda one, **given: getattr(one, method)(**given),
                   matrices, biases, (d_model, n_heads), framework, f"{name}{method} is ")
 
@@ -54,6 +56,9 @@ def of_weights(program, framework):
     matrices = {letter: one for one in parameters
                 if (letter := names.letter_of(one, names.WEIGHT))}
     biases = {letter: one for one in parameters if (letter := names.letter_of(one, names.BIAS))}
+    pairs = {one: pair for one in parameters if (pair := PAIRS.get(names.plain(one)))}
+    if sorted(pairs.values()) == ["o", "qkv"]:
+        return _of_pairs(program, framework, pairs)
     held = next((one for one in parameters if HELD.fullmatch(names.plain(one))), "")
     if held and not matrices:
         return _of_dict(program, framework, held)
@@ -73,6 +78,25 @@ def of_weights(program, framework):
                   biases, size, framework, "It is ", [*matrices.values(), *biases.values(), *sizes])
 
 
+def _of_pairs(program, framework, pairs):
+    """Return the Entry of a function of dicts {"w", "b"}, of q, k and v together and of o."""
+    sizes = _sizes(inspect.signature(program).parameters, set(pairs))
+
+    def made(weights, n_heads, transposed=False):
+        given = {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
+        for one, letters in pairs.items():
+            given[one] = {kind.lower(): like(np.concatenate(
+                [checks.to_numpy(weights[f"{kind}_{letter}"]) for letter in letters], axis=-1),
+                weights["W_q"]) for kind in "Wb"}
+            if transposed:
+                given[one]["w"] = given[one]["w"].T
+        return given
+
+    letters = {letter: letter for letter in "qkvo"}
+    return _entry(made, program, lambda given, **sides: program(**sides, **given), letters, letters,
+                  (12, 3), framework, "It is ", [*pairs, *sizes])
+
+
 class Held(dict):
     """Weights by any name that means one of them; ``asked``: those that were, as "W_q"."""
 
@@ -83,10 +107,18 @@ class Held(dict):
     def __getitem__(self, key):
         name = _meant(key)
         if not name:
-            raise KeyError(key)
+            return self._of_gate(key)
         self._asked.add(name)
         w = super().__getitem__(name)
         return w.T if self._transposed and name[0] == "W" else w
+
+    def _of_gate(self, key):
+        """Return the weight or bias of a gate that is open for all inputs."""
+        if not re.fullmatch(r"[wb]_*g(ate)?|g(ate)?(_(w|b|weight|bias))?", str(key).lower()):
+            raise KeyError(key)
+        w = super().__getitem__("W_q")
+        bias = re.search(r"^b|_b", str(key).lower())
+        return w[0] * 0 + 40.0 if bias else w * 0
 
     def __contains__(self, key):
         return bool(_meant(key))
@@ -208,11 +240,56 @@ def _band(trial):
     return Band(None, 0) if trial.causal else Band()
 
 
+def _paths(home, before=(), depth=3):
+    """Yield the paths to the arrays in an object, its parts, and their dicts.
+
+    A list of arrays, one for each head, has one path.
+    """
+    items = home if isinstance(home, dict) else getattr(home, "__dict__", {})
+    for name, value in items.items():
+        path = (*before, name)
+        several = isinstance(value, list) and value and all(map(_is_array, value))
+        if several or _is_array(value):
+            yield path
+        elif depth and (isinstance(value, dict) or hasattr(value, "__dict__")):
+            yield from _paths(value, path, depth - 1)
+
+
+def _at(home, path):
+    for name in path:
+        home = home[name] if isinstance(home, dict) else getattr(home, name)
+    return home
+
+
+def _put(home, path, array, n_heads):
+    """Write an array to a path; a list gets the columns of one head each.
+
+    Heads that take only so many rows, as those of a split input, get these.
+    """
+    *before, last = path
+    owner, old = _at(home, before), _at(home, path)
+    if isinstance(old, list):
+        array = [w[:len(one)] if w.ndim == 2 else w for w, one in zip(
+            np.split(array, n_heads, axis=-1), old, strict=True)]
+    if isinstance(owner, dict):
+        owner[last] = array
+    else:
+        setattr(owner, last, array)
+
+
+def _meaning(path):
+    """Return ("W" or "b", a letter of qkvo) for a path such as ("q_proj", "params", "W"), or ""."""
+    words = [str(name).lstrip("_") for name in path]
+    for kind, pattern in (("b", names.BIAS), ("W", names.WEIGHT)):
+        letter = names.letter_of(words[-1], pattern)
+        if letter:
+            return kind, letter
+    letters = [letter for word in reversed(words) if (letter := guess.letter(word))]
+    kind = "b" if re.fullmatch(r"b|bias(es)?|beta", words[-1]) else "W"
+    known = len(words) == 1 or re.fullmatch(r"b|bias(es)?|w|weights?|kernel|mat(rix)?",
+                                            words[-1].lower())
+    return (kind, letters[0]) if letters and known else ""
+
+
 def _is_array(value):
     return hasattr(value, "shape") and hasattr(value, "dtype") and len(value.shape) in (1, 2)
-
-
-def _letter(name):
-    """Return which of q, k, v, o an attribute with a weight matrix means, or ""."""
-    name = name.lstrip("_")
-    return names.letter_of(name, names.WEIGHT) or guess.letter(name)

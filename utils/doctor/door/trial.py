@@ -1,6 +1,7 @@
 """The calls of a module with which it is found out what its arguments mean."""
 
 import copy
+import importlib
 import inspect
 import itertools
 
@@ -9,7 +10,7 @@ import numpy as np
 from utils import checks
 from utils.doctor import _subject
 from utils.doctor.door.entry import full, like, ways
-from utils.doctor.door.names import first, is_mask, looks_back, placed, roles_of
+from utils.doctor.door.names import first, heads_of, is_mask, looks_back, placed, plain, roles_of
 
 BATCH, N_Q, N_K = 2, 5, 7
 SAME = 1e-5
@@ -35,12 +36,17 @@ class Trial:
         parameter = inspect.signature(function).parameters.get(self.masked)
         self.needed = bool(self.masked) and parameter.default is inspect.Parameter.empty
         self.way, self.sure, self.causal, self.batch_first = None, True, False, True
-        self.layout = ""
-        self.fits = []
+        self.layout, self.turn, self.open = "", 0, None
+        self.turned = [name for name, role in self.roles.items() if role == "turn"]
+        self.fits, self.square = [], False
         self.width = d_model
         self._find_sides(d_model)
         self._find_order()
         self._find_mask()
+        if self.masked and not (self.way or self.alone) and self.memory.shape[1] != N_Q:
+            self.memory = self.memory[:, :N_Q]  # it may have meant the other axis
+            self._find_mask()
+            self.square = bool(self.way)
 
     def attended(self, x, memory=None, mask=None):
         """Return what the module gives for NumPy arrays, as NumPy."""
@@ -52,8 +58,26 @@ class Trial:
         """Return what a module gives, in the layout that it takes."""
         x, memory = laid_out(x, self.layout), laid_out(memory, self.layout)
         shape = (*x.shape[:-1], self.width) if not self.layout else tuple(x.shape)
-        out = first(self.ask(module, **placed(self.roles, x, memory, mask)), shape)
+        given = placed(self.roles, x, memory, mask) | self._turns(module, x)
+        out = first(self.ask(module, **given), shape)
         return laid_out(out, self.layout, back=True)
+
+    def _turns(self, module, x):
+        """Return {argument: a rotation by no angle}, in one of the shapes that are usual."""
+        if not self.turned:
+            return {}
+        torch, n = importlib.import_module("torch"), x.shape[1 if self.batch_first else 0]
+        d = x.shape[-1] // (heads_of(module) or 1)
+
+        def ones(d):
+            shapes = (n, d), (1, n, d), (1, 1, n, d), (1, n, 1, d)
+            return torch.ones(shapes[self.turn], dtype=x.dtype)
+
+        complex_ones = torch.polar(ones(d // 2), 0 * ones(d // 2))
+        known = {"cos": ones(d), "sin": 0 * ones(d), "positionembeddings": (ones(d), 0 * ones(d))}
+        steps = torch.arange(n) if self.turn % 2 == 0 else torch.arange(n)[None]
+        return {name: known.get(plain(name), steps if "pos" in name.lower() else complex_ones)
+                for name in self.turned}
 
     def call(self, module, x, memory, keep):
         """Return ``module`` of x, memory and keep, called as this trial found out."""
@@ -67,8 +91,10 @@ class Trial:
 
     def said(self):
         """Return how the module is called, in words."""
+        words = {"turn": "positions from 0", "off": "0", "none": "None"}
         how = ", ".join(name if name == role else f"{name}={role}" for name, role in (
-            (name, "mask" if is_mask(role) else role) for name, role in self.roles.items()))
+            (name, "mask" if is_mask(role) else words.get(role, role))
+            for name, role in self.roles.items()))
         text = f"called as ({how})"
         if not self.batch_first:
             text += f" {SEQUENCE_FIRST}"
@@ -77,7 +103,7 @@ class Trial:
         if not self.masked:
             return text
         if self.way is None:
-            return f"{text} without {self.masked}"
+            return f"{text} without {self.masked}, which was not examined"
         text = f"{text}; {self.masked}: {self.way.words}" + ("" if self.sure else " (assumed)")
         if self.masked == "key_padding_mask" and self.way.words.endswith("= may attend"):
             text += "; in PyTorch's own layers, a key_padding_mask is True where keys are masked"
@@ -89,7 +115,9 @@ class Trial:
         self.x = rng.standard_normal((BATCH, N_Q, d_model))
         problems = []
         lengths = (N_Q,) if self.alone else (N_K, N_Q)
-        for self.layout, n in itertools.product(LAYOUTS, lengths):
+        ways = itertools.product(LAYOUTS, range(4 if self.turned else 1), lengths)
+        for layout, turn, n in ways:
+            self.layout, self.turn = layout, turn
             self.memory = self.x if self.alone else rng.standard_normal((BATCH, n, d_model))
             try:
                 with _subject.refusing():
@@ -97,6 +125,9 @@ class Trial:
                 return
             except _subject.RefusalError as refusal:
                 problems.append(refusal)
+        if self.needed:  # of no kind that is known; many programs take None
+            self.roles[self.masked], self.masked, self.needed = "none", "", False
+            return self._find_sides(d_model)
         raise problems[len(lengths) - 1]
 
     def _first_call(self):
@@ -106,7 +137,8 @@ class Trial:
         problem = None
         for way in ways(self.roles[self.masked]):
             try:
-                return self._check(self.attended(self.x, self.memory, self.opened(way)))
+                self.open = self.opened(way)
+                return self._check(self.attended(self.x, self.memory, self.open))
             except Exception as error:
                 problem = error
         raise problem
@@ -122,18 +154,19 @@ class Trial:
 
     def _find_order(self):
         """Find whether the batch comes first, and whether later tokens are hidden."""
-        if self.needed:
-            return
-        before, changed, memory = self.attended(self.x, self.memory), [], self.memory.copy()
+        before, memory = self.attended(self.x, self.memory, self.open), self.memory.copy()
+        changed = []
         for index in ((0, -1), (-1, 0), (0, 0)):  # another token, another example
             memory[:] = self.memory
             memory[index] *= -2.0                      # no shift: a LayerNorm would undo it
             x = memory if self.alone else self.x
-            changed.append(np.abs(self.attended(x, memory) - before).max(axis=-1) > SAME)
+            after = self.attended(x, memory, self.open)
+            changed.append(np.abs(after - before).max(axis=-1) > SAME)
         token, example, start = changed
         self.batch_first = not (token[1:].any() and not token[0, :-1].any())
         if self.batch_first:
-            self.causal = self.alone and looks_back(token[0], start[0, -1])
+            square = self.memory.shape[1] == N_Q
+            self.causal = square and looks_back(token[0], start[0])
         else:
             self.causal = self.alone and not example[:-1].any()
 

@@ -11,9 +11,10 @@ import numpy as np
 from utils import masks, reference
 
 KEYS, QUERIES, HEADS, BATCH = 3, 2, 1, 0  # axes of the scores, (b, h, i, j)
-SCALES = {"right": lambda h, d: d ** -0.5, "none": lambda h, d: 1.0,
-          "model": lambda h, d: (h * d) ** -0.5, "twice": lambda h, d: 1.0 / d,
-          "inverse": lambda h, d: d ** 0.5}
+SCALES = {"right": lambda h, d, n: d ** -0.5, "none": lambda h, d, n: 1.0,
+          "model": lambda h, d, n: (h * d) ** -0.5, "twice": lambda h, d, n: 1.0 / d,
+          "inverse": lambda h, d, n: d ** 0.5, "heads": lambda h, d, n: h ** -0.5,
+          "keys": lambda h, d, n: n ** -0.5, "times model": lambda h, d, n: (h * d) ** 0.5}
 FEATURES = {"elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))) + 1,
             "relu": lambda x: np.maximum(x, 0)}
 FULLY_MASKED = ("zeros", "nan", "average", "unmasked")  # what a fully masked row may get
@@ -71,7 +72,8 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
         q, k = (_normalised(x, unit) for x in (q, k))
     if rotary:
         q, k = (_rotated(x, *rotary) for x in (q, k))
-    factor = scale if isinstance(scale, float) else SCALES[scale](q.shape[1], q.shape[3])
+    factor = scale if isinstance(scale, float) else SCALES[scale](
+        q.shape[1], q.shape[3], k.shape[2])
     scores = factor * (q @ k.swapaxes(-1, -2))
     scores = scores if cap is None else cap * np.tanh(scores / cap)
     if feature:
@@ -140,7 +142,14 @@ def _distances(shape, align):
     n_heads, n_q, n_k = shape[1:]
     first = n_k - n_q if align == "bottom_right" else 0
     steps = abs(first + np.arange(n_q)[:, None] - np.arange(n_k))
-    return 2.0 ** (-8 * np.arange(1, n_heads + 1) / n_heads)[:, None, None] * steps
+    return np.array(_slopes(n_heads))[:, None, None] * steps
+
+
+def _slopes(n_heads):
+    """Return the slopes of ALiBi; beside a power of two, every other one of twice as many."""
+    closest = 2 ** int(np.log2(n_heads))
+    found = [2.0 ** (-8 * n / closest) for n in range(1, closest + 1)]
+    return found if closest == n_heads else found + _slopes(2 * closest)[::2][:n_heads - closest]
 
 
 def _rotated(x, pairing, base):
@@ -168,7 +177,8 @@ def _softmax(scores, allowed, axes, fully_masked, sink=None):
     exps = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
     total = exps.sum(axis=axes, keepdims=True)
     if sink is not None:
-        total = total + np.exp(sink - np.where(np.isneginf(largest), 0.0, largest))
+        with np.errstate(over="ignore"):
+            total = total + np.exp(sink - np.where(np.isneginf(largest), 0.0, largest))
     if fully_masked == "zeros":
         return exps / np.where(total == 0.0, 1.0, total)
     with np.errstate(invalid="ignore"):

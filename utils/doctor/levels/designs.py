@@ -18,7 +18,7 @@ SENTENCES = {
 def of_kernels():
     """Return the Switches of the designs that a kernel may have by itself."""
     found = [Switch("soft-capped scores", {"cap": cap}, f"at {cap:g}") for cap in CAPS]
-    found += [Switch("distance", {"slopes": True}, "with the slopes 2^(−8 n / h)")]
+    found += [Switch("distance", {"slopes": True}, "with the slopes of the paper")]
     return found + [Switch("linear attention", {"feature": name} | (
         {"sink": math.log(epsilon)} if epsilon else {}), words)
         for name, words in (("elu", "elu(x) + 1"), ("relu", "relu(x)"))

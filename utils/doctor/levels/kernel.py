@@ -8,7 +8,7 @@ from utils.doctor.levels import designs, kernel_cases
 from utils.doctor.levels.dropout import WeightDropoutUndone
 from utils.doctor.levels.kernel_cases import Form
 from utils.doctor.levels.kernel_constants import constants
-from utils.doctor.levels.kernel_switches import switches
+from utils.doctor.levels.kernel_switches import rare, switches
 from utils.doctor.levels.level import Level
 from utils.doctor.probes import run as probe_run
 
@@ -49,7 +49,7 @@ class Kernel(Level):
         two = [kernel_cases.shape(self.form, which) for which in (kernel_cases.SEARCH,
                                                                   kernel_cases.SECOND)]
         mask = kernel_cases.ARBITRARY[self.form.masks]
-        found = designs.of_kernels() + switches(self.form, self.options)
+        found = designs.of_kernels() + rare() + switches(self.form, self.options)
         return found + constants(ask, two, self.options, mask, self.form.masks)
 
     def without_dropout(self, subject):
@@ -62,7 +62,8 @@ class Kernel(Level):
         return probe_run.probe_kernel(
             _subject.answering(subject), causal=self.options.causal,
             align=self.options.align if aligned else None, square=self.form.square,
-            grouped=self.form.grouped, masks=self.form.masks.replace("heads alike", "any"),
+            grouped=self.form.grouped, masks={"heads alike": "any", "lengths": "padding"}.get(
+                self.form.masks, self.form.masks),
             tolerance=_search.TOLERANCES[subject.dtype],
             d_v=sizes.D_HEAD if self.form.equal_features else sizes.D_V)
 

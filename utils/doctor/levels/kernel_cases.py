@@ -17,7 +17,7 @@ GROUPED = {2: (4, 2), 3: (6, 2), 5: (6, 3)}  # heads: (heads of q, heads of k an
 EXTREME = {"large scores", "scores far below 0"}  # a softmax without its shift overflows
 # The name of an arbitrary mask, by the masks that a kernel takes.
 ARBITRARY = {"any": "a mask per head", "heads alike": "a mask per example",
-             "padding": "scattered padding", "none": "no mask"}
+             "padding": "scattered padding", "lengths": "other lengths", "none": "no mask"}
 LARGE = 30  # the scores of a trained model reach this many standard deviations
 
 
@@ -70,11 +70,13 @@ def tensors(size, seed, masks_of="any"):
     rng, full = np.random.default_rng([seed, 4]), (*q.shape[:3], k.shape[2])
     padding = masks.padding(sizes.lengths(seed, batch=full[0], n_k=full[3]), full[3])
     alike = {"any": full, "none": full, "heads alike": (full[0], 1, *full[2:]),
-             "padding": (full[0], 1, 1, full[3])}[masks_of]
+             "padding": (full[0], 1, 1, full[3]), "lengths": (full[0], 1, 1, full[3])}[masks_of]
     some = rng.random(alike) < 0.6
     some[..., 0] = True
+    if masks_of == "lengths":
+        some = padding[::-1]
     fully_masked = np.broadcast_to(padding, full) & (np.arange(full[2]) != 1)[:, None]
-    if masks_of == "padding":
+    if masks_of in ("padding", "lengths"):
         fully_masked = padding & (np.arange(full[0]) != 1)[:, None, None, None]
     found = {"no mask": None, "padding": padding, ARBITRARY[masks_of]: some,
              "one mask for all": some[0, 0], "a fully masked row": fully_masked}

@@ -50,6 +50,14 @@ def switches(form, options):
             if form.masks != "none" or not _on_keep(switch)]
 
 
+def rare(one_head=False):
+    """Return Switches of scales that are hardly ever meant, and so are in no homework."""
+    heads = Switch("constant scale", {"scale": "heads"}, "the scale is 1/√h, of h heads")
+    others = [Switch("constant scale", {"scale": "keys"}, "the scale is 1/√n, of n keys"),
+              Switch("constant scale", {"scale": "times model"}, "the scale is √(h·d)")]
+    return others if one_head else [heads, *others]
+
+
 def _on_keep(switch):
     """Return whether a switch concerns the mask that is passed, not the program's own."""
     return "masking" in switch.settings and switch.settings["masking"].part != "causal"

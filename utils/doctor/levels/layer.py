@@ -10,6 +10,7 @@ from utils.doctor.levels import (
     designs,
     kernel_cases,
     kernel_constants,
+    kernel_switches,
     layer_cases,
     layer_constants,
     layer_switches,
@@ -61,6 +62,7 @@ class Layer(Level):
         """Return the Switches to try, with the constants that are estimated from the program."""
         found = designs.of_kernels() if self.form.own else []
         found += designs.of_layers() if self.form.own and self.form.self_attention else []
+        found += kernel_switches.rare(bool(self.heads) and self.heads[0] == 1)
         found += layer_switches.switches(self.form, self.options)
         if self._closed():
             return found + layer_constants.constants(ask, self)

@@ -63,6 +63,10 @@ def _orders(form):
     """Return the Switches of how packed weights are read."""
     found = [Switch("packed order", {"order": "".join(order)}, f"read as [{' | '.join(order)}]")
              for order in itertools.permutations("qkv") if "".join(order) != "qkv"]
+    found += [Switch("packed order", {"order": "".join(order)},
+                     f"q, k and v are made with the weights of {', '.join(order)}")
+              for order in itertools.product("qkv", repeat=3)
+              if sum(a != b for a, b in zip(order, "qkv", strict=True)) == 1]
     for axes in READINGS:
         names = ", ".join(TOKENS[n] for n in axes)
         found += [Switch("interleaved packing", {"reading": (axes, back, letters)}, detail)

@@ -105,12 +105,12 @@ def _candidates(module):
     """Return the names of the parts, or else the parameters, that hold a weight matrix."""
     if framework(module) == "tensorflow":
         return _in_keras(module)
-    linear = [name for name, part in module.named_modules()
-              if _flat(getattr(part, "weight", None)) and getattr(part, "groups", 1) == 1]
+    linear = [name for name, part in module.named_modules() if "Embedding" not in type(
+        part).__name__ and _flat(getattr(part, "weight", None)) and getattr(part, "groups", 1) == 1]
     own = {name for name, part in module.named_modules()
            if not type(part).__module__.startswith("torch.")}
     return linear + [name for name, w in module.named_parameters()
-                     if name.rpartition(".")[0] not in linear and (
+                     if name.rpartition(".")[0] not in linear and "rel" not in name and (
                          w.ndim == 2 or (w.ndim == 3 and name.rpartition(".")[0] in own))]
 
 

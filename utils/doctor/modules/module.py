@@ -26,7 +26,7 @@ class Module:
     own weights. ``weights_argument``: the argument that makes it return its weights, or "".
     ``unbiased``: the letters without a bias. ``no_output``: it has no W_o. ``wide``: each head is
     as wide as the model. ``one_of``: the letters of which all heads share one projection.
-    ``where``: the guessed roles in words.
+    ``where``: the guessed roles in words. ``unknown``: the names of matrices without a role.
     """
 
     def __init__(self, build, call, roles=None, packed=None, size=(12, 3), batch_first=True):
@@ -49,6 +49,7 @@ class Module:
         self.slots_given, self.guessed = slots.named(roles or {}, packed), not roles and not packed
         self.roles_problem, self.unbiased, self.where, self.one_of = "", "", "", ""
         self.no_output = self.wide = False
+        self.unknown = []
         self.epsilon = faulty.layer.EPSILON
         with _subject.refusing():
             self._inspect(size)
@@ -66,6 +67,7 @@ class Module:
                                     if slots.parts(sample, slot.name)[1] is None)
             self.no_output = self.guessed and all("o" not in slot.letters for slot in mine)
             self.one_of = "".join(slot.shared for slot in mine)
+            self.unknown = _unknown(sample, mine)
             self.where = ", ".join(f"{' | '.join(slot.letters)} in {slot.name}" for slot in mine
                                    if not slot.head)
 
@@ -170,6 +172,15 @@ def _weights_argument(module, call):
         function = module.forward if slots.framework(module) == "torch" else module.call
     names = inspect.signature(function).parameters
     return next((name for name in libraries.ASKING if name in names), "")
+
+
+def _unknown(module, held):
+    """Return the names of the matrices of a torch module that no Slot holds."""
+    if slots.framework(module) != "torch":
+        return []
+    known = {id(slots.tensors(module, slot.name)[0]) for slot in held}
+    return [name for name, w in module.named_parameters() if w.ndim > 1 and id(w) not in known
+            and not libraries.of_positions(module, name)]
 
 
 def _lazy(module):

@@ -149,6 +149,9 @@ def _in_heads(array, letters, shape, n_heads):
     """
     if array.ndim == 1:
         return array.reshape(shape)
+    if shape[0] == len(letters) > 1:                            # q, k and v, each (out, in)
+        apart = array.reshape(len(array), len(letters), -1)
+        return apart.transpose((1, 2, 0) if shape[1] == apart.shape[2] else (1, 0, 2))
     rows = array.T if letters == "o" else array
     apart = rows.reshape(len(rows), n_heads, -1)                # (e, h, d)
     fitting = [apart.transpose(order) for order in ((1, 0, 2), (0, 1, 2), (1, 2, 0), (2, 1, 0))
@@ -179,5 +182,6 @@ def unsure(module, slots):
         kind = type(operator.attrgetter(slot.name)(module))
         known = kind.__name__ == "Conv1D" or any(
             KNOWN_LAYOUT.match(base.__module__) for base in kind.__mro__)
-        found += slot.letters if len(shape) == 2 and shape[0] == shape[1] and not known else ""
+        square = len(shape) > 1 and shape[-1] == shape[-2]
+        found += slot.letters if square and not known else ""
     return found
