@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from utils.doctor import door, examine
+from utils.doctor import _source, door, examine
 from utils.doctor._subject import RefusalError
-from utils.doctor.door import names
+from utils.doctor.door import constructors, names
 
 # {program: (the faults that it has, what must be said of how it was called)}
 VERDICTS = {
@@ -93,7 +93,7 @@ def test_a_size_is_known_by_any_of_its_names(argument, value):
 
 
 def test_a_configuration_answers_by_attribute_and_item():
-    config = names.Config(12, 3)
+    config = constructors.Config(12, 3)
     assert (config.n_embd, config["n_head"], config.get("head_dim")) == (12, 3, 4)
     assert config.get("temperature", 7) == 7
     assert "d_model" in config
@@ -129,3 +129,10 @@ def test_weights_and_biases_of_a_class_of_arrays_are_written(scaled):
     report = examine(Arrays)
     assert report.names == ([] if scaled else [("no scale",)])
     assert report.verdict == ("healthy" if scaled else "sick")
+
+
+def test_arithmetic_with_what_is_absent_says_what_is_absent():
+    absent = _source.Absent("needs config, which is not installed (a.py, line 3)", "config")
+    for use in (lambda: absent // 2, lambda: 2 * absent.size, lambda: [*absent], lambda: absent[0]):
+        with pytest.raises(RefusalError, match="needs config, which is not installed"):
+            use()

@@ -2,7 +2,7 @@
 
 from utils import frameworks
 from utils.doctor import _subject
-from utils.doctor.door import objects
+from utils.doctor.door import weights
 from utils.doctor.door.kernels import kernel
 from utils.doctor.door.names import UnknownArgumentError
 
@@ -16,7 +16,7 @@ def function(program):
     problem = None
     for framework in frameworks.guesses(program):
         try:
-            return objects.of_weights(program, framework)
+            return weights.of_weights(program, framework)
         except _subject.RefusalError as refusal:
             problem = problem or refusal
     raise first if isinstance(first, UnknownArgumentError) or "W_q" in str(problem) else problem

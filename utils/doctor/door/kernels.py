@@ -127,15 +127,13 @@ def _by_axes(program, roles, axes, given):
 
 def _turned(x):
     """Return x (b, h, i, d) as (b, i, h, d)."""
-    if hasattr(x, "swapaxes"):
-        return x.swapaxes(1, 2)
-    return frameworks.tensorflow().transpose(x, (0, 2, 1, 3))
+    return x.swapaxes(1, 2) if hasattr(x, "swapaxes") else frameworks.tensorflow().transpose(
+        x, (0, 2, 1, 3))
 
 
 def _shaped(x, shape):
-    if hasattr(x, "reshape"):
-        return x.reshape(shape)
-    return frameworks.tensorflow().reshape(x, [int(n) for n in shape])
+    return x.reshape(shape) if hasattr(x, "reshape") else frameworks.tensorflow().reshape(
+        x, [int(n) for n in shape])
 
 
 def _refused(adapted, framework, masked, square):

@@ -7,12 +7,13 @@ import numpy as np
 
 from utils.doctor import _subject
 from utils.doctor.door import objects
+from utils.doctor.door.constructors import arguments, heads_around, heads_of, needs_heads
 from utils.doctor.door.entry import Entry
 from utils.doctor.door.kernels import kernel
-from utils.doctor.door.names import arguments, heads_of, needs_heads, roles_of
+from utils.doctor.door.names import roles_of
+from utils.doctor.door.surroundings import surroundings
 from utils.doctor.door.trial import Trial
-from utils.doctor.faulty.layer import normalised
-from utils.doctor.modules import guess, libraries, slots
+from utils.doctor.modules import bare, libraries, slots
 from utils.doctor.modules.module import width
 
 SIZES = ((12, 3), (12, 2), (16, 4), (64, 8), (512, 8), (12, 1))   # d_model, heads; tried in turn
@@ -56,7 +57,7 @@ def _of_class(program, d_model, n_heads, layer_norms=False):
     name = f"Built as {program.__name__}({built}), "
     framework = slots.framework(sample)
     if framework == "torch":
-        sample, gone = libraries.bared(sample, layer_norms)
+        sample, gone = bare.bared(sample, layer_norms)
         name += f"{gone}, " if gone else ""
     if not framework:
         return objects.layer(program, sample, d_model, n_heads, name)
@@ -80,13 +81,13 @@ def _of_class(program, d_model, n_heads, layer_norms=False):
 
     def build(d_model, n_heads):
         made = program(**arguments(program, d_model, n_heads)[0])
-        return libraries.bared(made, layer_norms)[0] if framework == "torch" else made
+        return bare.bared(made, layer_norms)[0] if framework == "torch" else made
 
     build.__name__ = program.__name__
     entry = _entry(build, trial, name, {}, n_heads)
     if framework == "torch" and libraries.norms(sample) and not layer_norms:
-        bare = _of_class(program, d_model, n_heads, layer_norms=True)
-        entry = entry._replace(others=(*entry.others, bare._replace(last=True)))
+        further = _of_class(program, d_model, n_heads, layer_norms=True)
+        entry = entry._replace(others=(*entry.others, further._replace(last=True)))
     return entry
 
 
@@ -100,7 +101,7 @@ def _of_own_width(program, sample, d_model):
             given, built = arguments(program, own, heads)
             with _subject.refusing():
                 made = program(**given)
-            heads = heads_of(made) or heads
+            heads = heads_of(made) or heads_around(made) or heads
             return _of_instance(made, f"Built as {program.__name__}({built}), it", heads)
         except _subject.RefusalError:
             continue
@@ -131,7 +132,7 @@ def _of_instance(module, name, held=None):
         raise _subject.RefusalError("has no number of heads that can be read; pass n_heads=")
     d_model = width(module, None)
     if slots.framework(module) == "torch":
-        module, gone = libraries.bared(copy.deepcopy(module))
+        module, gone = bare.bared(copy.deepcopy(module))
         name += f" ({gone})" if gone else ""
     trial = tried(module, d_model)
     heads = "one head" if held == 1 else f"{held} heads"
@@ -162,45 +163,3 @@ def tried(module, d_model):
     from utils import frameworks
     return Trial(module, module.call, lambda layer, **given: layer(**given), d_model,
                  frameworks.tensorflow().constant(np.zeros(1, "float32")))
-
-
-def surroundings(trial, n_heads):
-    """Return (options, words): is there a residual connection, is there a LayerNorm?
-
-    Where W_v and W_o are zero, only what is around the attention is left.
-    """
-    module = trial.module
-    keras = slots.framework(module) == "tensorflow"
-    before = module.get_weights() if keras else {
-        name: w.clone() for name, w in module.state_dict().items()}
-    mask = trial.opened(trial.way) if trial.needed and trial.way else None
-    try:
-        held = guess.guess(module, trial.width, n_heads)
-        for slot in held:
-            if set(slot.letters) & {"v", "o"}:
-                for one in slots.tensors(module, slot.name):
-                    if one is not None:
-                        one.assign(0 * one) if keras else one.data.zero_()
-        left = trial.attended(trial.x, trial.memory, mask)
-    except Exception:  # the roles cannot be guessed: the examination will say so
-        return {}, ""
-    finally:
-        (module.set_weights if keras else module.load_state_dict)(before)
-    found, x = {}, trial.x
-    if _near(left, x):
-        found["residual"] = True
-    elif _near(left, normalised(x, -1)):
-        found |= {"residual": True, "post_norm": True}
-    if not found.get("post_norm") and libraries.norms(module):
-        plain_out = trial.attended(x, trial.memory, mask) - (x if found else 0)
-        moved = trial.attended(x + 1.0, trial.memory + 1.0, mask) - (x + 1.0 if found else 0)
-        if _near(plain_out, moved):
-            found["pre_norm"] = True
-    words = [text for key, text in (("pre_norm", "a LayerNorm first"),
-                                    ("residual", "x is added at the end"),
-                                    ("post_norm", "a LayerNorm last")) if key in found]
-    return found, f"; around the attention: {', '.join(words)}" if words else ""
-
-
-def _near(a, b):
-    return a.shape == b.shape and np.abs(a - b).max() < 1e-3

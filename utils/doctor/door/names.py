@@ -2,12 +2,8 @@
 
 import inspect
 import re
-import sys
-from pathlib import Path
 
-import numpy as np
-
-from utils.doctor import _source, _subject
+from utils.doctor import _subject
 
 # Names of arguments, without underscores and capitals.
 WIDTH = re.compile(r"(d|dims?|units|e|emb|embed|width|channels?|features|c|ch|nc|nf|planes|filters|"
@@ -62,29 +58,6 @@ class UnknownArgumentError(_subject.RefusalError):
     """The name of an argument without a default says nothing; the message has the name."""
 
 
-class Config:
-    """A configuration object that knows the sizes by any name; as attributes, items or get."""
-
-    def __init__(self, d_model, n_heads):
-        self._sizes = d_model, n_heads
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        found = by_name(name, *self._sizes)
-        return False if found is None else found
-
-    __getitem__ = __getattr__
-
-    def __contains__(self, name):
-        return by_name(name, *self._sizes) is not None
-
-    def get(self, name, default=None):
-        """Return what is known by this name, or the default."""
-        found = by_name(name, *self._sizes)
-        return default if found is None else found
-
-
 def plain(name):
     """Return a name without underscores and capitals."""
     return name.replace("_", "").lower()
@@ -115,84 +88,10 @@ def signature(function):
                               for made in schema.arguments])
 
 
-def needs_heads(function):
-    """Return whether a constructor takes a number of heads, or a configuration that may have it."""
-    return any(HEADS.fullmatch(plain(name)) or CONFIG.fullmatch(plain(name))
-               for name in signature(function).parameters)
-
-
 def letter_of(name, pattern):
     """Return which of q, k, v, o a name such as W_q or key_bias means, or ""."""
     found = pattern.fullmatch(name)
     return (found["a"] or found["b"])[0].lower() if found else ""
-
-
-def arguments(function, d_model, n_heads):
-    """Return ({name: value}, text) for a constructor; raises RefusalError for an unknown name."""
-    given = {}
-    for name, one in signature(function).parameters.items():
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            continue
-        if CONFIG.fullmatch(plain(name)):
-            given[name] = Config(d_model, n_heads)
-            continue
-        value = by_name(name, d_model, n_heads)
-        fixed = one.default is not one.empty and (
-            value is None or (isinstance(value, bool) and name != "batch_first"))
-        if fixed or (one.default is None and WIDTH.fullmatch(plain(name))):
-            continue
-        value = d_model // n_heads if value is None and name in "qkv" else value
-        if value is None and letter_of(name, WEIGHT):
-            value = np.zeros((d_model, d_model))  # its class gets others later
-        elif value is None and letter_of(name, BIAS):
-            value = np.zeros(d_model)
-        if value is None:
-            value = _beside(function, name, d_model // n_heads)
-        if value is None:
-            raise UnknownArgumentError(f"is built with {name}, of which the doctor knows nothing")
-        given[name] = value
-    return given, ", ".join(f"{name}={_in_words(value)}" for name, value in given.items())
-
-
-def _in_words(value):
-    """Return an argument of a constructor as text."""
-    if isinstance(value, Config):
-        return "an object with the sizes"
-    if isinstance(value, np.ndarray):
-        return "an array"
-    return f"a {type(value).__name__}" if hasattr(value, "forward") else value
-
-
-def _beside(function, name, d_head):
-    """Return an attention without weights that is defined beside a class, for its argument.
-
-    None if the name does not ask for it, or there is none.
-    """
-    file = getattr(sys.modules.get(getattr(function, "__module__", "")), "__file__", None)
-    if not file or not INNER.fullmatch(plain(name)):
-        return None
-    module = sys.modules[function.__module__]
-    for other in _source.definitions(Path(file)):
-        one = getattr(module, other, None)
-        if not isinstance(one, type) or one is function or not hasattr(one, "forward"):
-            continue
-        try:
-            made = one(**arguments(one, d_head, 1)[0])
-            if set("qkv") <= set(roles_of(one.forward, skip=1).values()) and not [
-                    *made.parameters()]:
-                return made
-        except (_subject.RefusalError, TypeError, ValueError):
-            continue
-    return None
-
-
-def heads_of(module):
-    """Return the number of heads that a module knows by its name, or None."""
-    parts = [*module.modules()] if hasattr(module, "modules") else [module]
-    homes = [vars(part) for part in parts]  # and the globals of its file
-    homes += [vars(sys.modules.get(type(module).__module__, sys))]
-    return next((value for home in homes for name, value in home.items()
-                 if type(value) is int and value > 0 and HEADS.fullmatch(plain(name))), None)
 
 
 def roles_of(function, aside=(), skip=0):

@@ -1,7 +1,9 @@
-"""The calls of a module with which it is found out what its arguments mean."""
+"""The calls of a module with which it is found out what its arguments mean.
+
+What is found out first is needed by what follows, so it is one class, of over 200 lines.
+"""
 
 import copy
-import importlib
 import inspect
 import itertools
 
@@ -9,14 +11,15 @@ import numpy as np
 
 from utils import checks
 from utils.doctor import _subject
+from utils.doctor.door.constructors import heads_of
 from utils.doctor.door.entry import full, like, ways
-from utils.doctor.door.names import first, heads_of, is_mask, looks_back, placed, plain, roles_of
+from utils.doctor.door.layouts import LAYOUTS, laid_out, positions, swapped
+from utils.doctor.door.names import first, is_mask, looks_back, placed, roles_of
 
 BATCH, N_Q, N_K = 2, 5, 7
 SAME = 1e-5
 MEANINGS = 4    # of a mask, to be examined where none is certain
 SEQUENCE_FIRST = "with the sequence first, x (i, b, d)"
-LAYOUTS = ("", "an image (b, d, i, 1)", "channels first (b, d, i)", "an image (b, i, 1, d)")
 
 
 class Trial:
@@ -58,26 +61,10 @@ class Trial:
         """Return what a module gives, in the layout that it takes."""
         x, memory = laid_out(x, self.layout), laid_out(memory, self.layout)
         shape = (*x.shape[:-1], self.width) if not self.layout else tuple(x.shape)
-        given = placed(self.roles, x, memory, mask) | self._turns(module, x)
+        given = placed(self.roles, x, memory, mask) | positions(
+            self.turned, x, x.shape[1 if self.batch_first else 0], heads_of(module) or 1, self.turn)
         out = first(self.ask(module, **given), shape)
         return laid_out(out, self.layout, back=True)
-
-    def _turns(self, module, x):
-        """Return {argument: a rotation by no angle}, in one of the shapes that are usual."""
-        if not self.turned:
-            return {}
-        torch, n = importlib.import_module("torch"), x.shape[1 if self.batch_first else 0]
-        d = x.shape[-1] // (heads_of(module) or 1)
-
-        def ones(d):
-            shapes = (n, d), (1, n, d), (1, 1, n, d), (1, n, 1, d)
-            return torch.ones(shapes[self.turn], dtype=x.dtype)
-
-        complex_ones = torch.polar(ones(d // 2), 0 * ones(d // 2))
-        known = {"cos": ones(d), "sin": 0 * ones(d), "positionembeddings": (ones(d), 0 * ones(d))}
-        steps = torch.arange(n) if self.turn % 2 == 0 else torch.arange(n)[None]
-        return {name: known.get(plain(name), steps if "pos" in name.lower() else complex_ones)
-                for name in self.turned}
 
     def call(self, module, x, memory, keep):
         """Return ``module`` of x, memory and keep, called as this trial found out."""
@@ -85,9 +72,9 @@ class Trial:
         if self.way and (keep is not None or self.needed):
             mask = like(self.way.make(full(keep, len(x), 1, x.shape[1], memory.shape[1])), x)
         if not self.batch_first:
-            x, memory = _swapped(x), _swapped(memory)
+            x, memory = swapped(x), swapped(memory)
         out = self._asked(module, x, memory, mask)
-        return out if self.batch_first else _swapped(out)
+        return out if self.batch_first else swapped(out)
 
     def said(self):
         """Return how the module is called, in words."""
@@ -224,24 +211,3 @@ class Trial:
         alike = np.abs(outs[0] - outs[1])[rows].max() < SAME
         told = np.abs(outs[0] - outs[2])[:, 1:].max() > SAME
         return True, bool(np.isfinite(outs[0][rows]).all() and alike and told)
-
-
-def laid_out(x, layout, back=False):
-    """Return x (b, i, d) in one of LAYOUTS; ``back``: the other way round."""
-    if not layout:
-        return x
-    axes = {LAYOUTS[1]: (0, 3, 1, 2), LAYOUTS[2]: (0, 2, 1), LAYOUTS[3]: (0, 1, 2, 3)}[layout]
-    if back:
-        array = checks.to_numpy(x).transpose(np.argsort(axes))
-        return like(array.reshape(array.shape[0], array.shape[1], -1), x)
-    array = checks.to_numpy(x)
-    array = array[:, :, None] if len(axes) == 4 else array
-    return like(np.ascontiguousarray(array.transpose(axes)), x)
-
-
-def _swapped(x):
-    if hasattr(x, "transpose") and not isinstance(x, np.ndarray):
-        return x.transpose(0, 1).contiguous()
-    if isinstance(x, np.ndarray):
-        return np.ascontiguousarray(x.swapaxes(0, 1))
-    return like(checks.to_numpy(x).swapaxes(0, 1), x)

@@ -4,7 +4,6 @@ For these layers, the roles of the parts and the way to pass a mask are known.
 """
 
 import inspect
-import re
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,7 +17,6 @@ from utils.masks import conventions
 # Arguments that make modules return their weights.
 ASKING = ("need_weights", "return_weights", "return_attention", "return_attention_scores",
           "output_attentions")
-OPEN = 40.0  # its sigmoid is 1 in every dtype
 EPSILON = ("eps", "epsilon", "variance_epsilon")  # its names in LayerNorms
 
 
@@ -99,70 +97,6 @@ def norms(module):
     else:  # a Keras layer
         parts = getattr(module, "_flatten_layers", list)()
     return [part for part in parts if "LayerNorm" in type(part).__name__]
-
-
-def bared(module, layer_norms=False):
-    """Return a torch module without its norms of tokens and its gates, and what they are in words.
-
-    A norm becomes the identity, but one inside a head, and a LayerNorm unless ``layer_norms``: it
-    is examined. A gate
-    gives ``OPEN`` for all inputs. Learned sinks and tables of relative positions become 0, matrices
-    of zeros become random, and factors of 0 become 1.
-    """
-    torch = sys.modules["torch"]
-    module, gone = _without_norms(torch, module, layer_norms)
-    words = [f"without its {' and '.join(gone)}"] if gone else []
-    for name, part in [*module.named_modules()]:
-        last = name.rpartition(".")[2]
-        if re.fullmatch(r".*gate.*", last.lower()) and isinstance(part, torch.nn.Linear):
-            part.forward = lambda x, n=part.out_features: x.new_full((*x.shape[:-1], n), OPEN)
-            words.append("with its gate open")
-    sinks = [parameter for name, parameter in module.named_parameters() if "sink" in name.lower()]
-    for parameter in sinks:
-        parameter.data.zero_()
-    words += ["with its sinks at 0"] if sinks else []
-    tables = [parameter for name, parameter in module.named_parameters()
-              if of_positions(module, name)]
-    words += ["with its relative positions at 0"] if tables else []
-    zeros = {name: parameter for name, parameter in module.named_parameters()
-             if not torch.nn.parameter.is_lazy(parameter) and not parameter.any()}
-    for parameter in zeros.values():
-        if parameter.ndim > 1:  # a projection that begins with zeros
-            torch.nn.init.normal_(parameter, std=0.3)
-    for parameter in tables:
-        parameter.data.zero_()
-    closed = [name for name, parameter in zeros.items() if parameter.numel() == 1]
-    for name in closed:
-        zeros[name].data.fill_(1.0)
-    words += [f"with {name} at 1" for name in closed]
-    return module, " and ".join(dict.fromkeys(words))
-
-
-def of_positions(module, name):
-    """Return whether a parameter of a torch module is a table, as of relative positions."""
-    part = module.get_submodule(name.rpartition(".")[0])
-    return "Embedding" in type(part).__name__ or bool(
-        re.search(r"rel.*(bias|pos|table)|bias_table", name.lower()))
-
-
-def _replace(module, name, part):
-    owner, _, last = name.rpartition(".")
-    setattr(module.get_submodule(owner), last, part)
-
-
-def _without_norms(torch, module, layer_norms):
-    """Return (the module, the names of the classes that are gone)."""
-    linear = {part.in_features for part in module.modules() if hasattr(part, "in_features")}
-    linear |= {part.in_channels for part in module.modules() if hasattr(part, "in_channels")}
-    gone = []
-    for name, part in [*module.named_modules()]:
-        kind = type(part).__name__
-        sizes = {tuple(w.shape) for w in part.parameters(recurse=False)} if "Norm" in kind else ()
-        examined = "LayerNorm" in kind and not layer_norms
-        if name and not examined and sizes and sizes <= {(n,) for n in linear}:
-            _replace(module, name, torch.nn.Identity())
-            gone.append(kind)
-    return module, sorted(set(gone))
 
 
 def plain(module, x, memory, keep, **asked):

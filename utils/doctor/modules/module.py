@@ -10,7 +10,7 @@ import numpy as np
 
 from utils import checks, frameworks
 from utils.doctor import _subject, faulty
-from utils.doctor.modules import guess, libraries, slots
+from utils.doctor.modules import bare, guess, libraries, slots
 
 PLAIN = {(True, False): libraries.plain, (True, True): libraries.plain_self,  # masks, alone
          (False, False): libraries.unmasked, (False, True): libraries.unmasked_self}
@@ -67,7 +67,7 @@ class Module:
                                     if slots.parts(sample, slot.name)[1] is None)
             self.no_output = self.guessed and all("o" not in slot.letters for slot in mine)
             self.one_of = "".join(slot.shared for slot in mine)
-            self.unknown = _unknown(sample, mine)
+            self.unknown = bare.unknown(sample, mine)
             self.where = ", ".join(f"{' | '.join(slot.letters)} in {slot.name}" for slot in mine
                                    if not slot.head)
 
@@ -172,15 +172,6 @@ def _weights_argument(module, call):
         function = module.forward if slots.framework(module) == "torch" else module.call
     names = inspect.signature(function).parameters
     return next((name for name in libraries.ASKING if name in names), "")
-
-
-def _unknown(module, held):
-    """Return the names of the matrices of a torch module that no Slot holds."""
-    if slots.framework(module) != "torch":
-        return []
-    known = {id(slots.tensors(module, slot.name)[0]) for slot in held}
-    return [name for name, w in module.named_parameters() if w.ndim > 1 and id(w) not in known
-            and not libraries.of_positions(module, name)]
 
 
 def _lazy(module):
