@@ -394,3 +394,27 @@ def a_token_short(q, k, v):
     scores = q @ k.T / d ** 0.5
     scores[torch.tril(torch.ones(n, n), diagonal=-1) == 0] = -1e9
     return scores.softmax(dim=-1) @ v
+
+
+class MemoryFirst(nn.Module):
+    """x gives the keys and values, y the queries; both are equally long."""
+
+    divided = True
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.heads, self.d = num_heads, d_model // num_heads
+        self.kv, self.q, self.linear = (nn.Linear(d_model, n) for n in (
+            2 * d_model, d_model, d_model))
+
+    def forward(self, x, y, mask=None):
+        b, n, e = x.shape
+        k, v = self.kv(x).view(b, n, 2, self.heads, self.d).permute(2, 0, 3, 1, 4)
+        q = self.q(y).view(b, n, self.heads, self.d).transpose(1, 2)
+        scores = q @ k.mT / (self.d ** 0.5 if self.divided else 1.0)
+        scores = scores if mask is None else scores + mask
+        return self.linear((scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(b, n, e))
+
+
+class MemoryFirstUnscaled(MemoryFirst):
+    divided = False

@@ -287,7 +287,7 @@ def test_other_chance_is_not_called_dropout():
     assert (report.verdict, report.names) == ("sick", [])
     assert report.headline == (
         "no match. Identical calls give different outputs, and dropout on its weights does not "
-        "explain it.")
+        "explain it; a layer may be made in every call.")
     assert len(report.findings) == 2  # probes would only see chance
 
 

@@ -44,6 +44,8 @@ VERDICTS = {
     "from_dict": ([], "one example at a time, (i, d)"),
     "from_dict_unscaled": (["no scale"], "one example at a time, (i, d)"),
     "scripted": ([], "bias: added to the scores, 0 = may attend and −∞ = masked"),
+    "MemoryFirst": ([], "called as (x=memory, y=x, mask); mask: (b, 1, i, j), added to the scores"),
+    "MemoryFirstUnscaled": (["no scale"], "called as (x=memory, y=x, mask)"),
     "mask_without_heads": ([], "mask: (b, i, j), True = may attend"),
     "mask_of_keys": ([], "key_mask: (b, j), True = may attend"),
     "a_token_short": (["causal off by one"], "with q (i, d)")}

@@ -205,7 +205,7 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
     options = _options(causal)
     at_the_door, of_form = of_form is not None, dict(of_form or {})
     fixed = of_form.pop("heads", None)
-    square = options.square or self_attention or of_form.pop("square", False)
+    square = of_form.pop("square", False) or options.square or self_attention
     form = Form(square=square, self_attention=self_attention,
                 masks=masks, pre_norm=pre_norm, residual=residual, post_norm=post_norm, **of_form)
     of_module = {"n_heads": n_heads, "call": call, "roles": roles, "packed": packed}

@@ -111,7 +111,7 @@ def _unexplained(exam):
                 f"reference gives numbers (first case: {exam.undefined[0]}).")
     if exam.random:
         return ("no match. Identical calls give different outputs, and "
-                f"{exam.ask.kind} does not explain it.")
+                f"{exam.ask.kind} does not explain it; a layer may be made in every call.")
     if exam.untried:
         return ("no match. It differs from the reference, and there was time for only "
                 f"{exam.untried} sets of faults.")

@@ -56,39 +56,49 @@ def _of_class(program, d_model, n_heads, layer_norms=False):
         sample = program(**given)
     name = f"Built as {program.__name__}({built}), "
     framework = slots.framework(sample)
+    if not framework:
+        return objects.layer(program, sample, d_model, n_heads, name)
     if framework == "torch":
         sample, gone = bare.bared(sample, layer_norms)
         name += f"{gone}, " if gone else ""
-    if not framework:
-        return objects.layer(program, sample, d_model, n_heads, name)
-    function = sample.forward if framework == "torch" else sample.call
-    if framework == "torch" and not [*sample.parameters()] and (
-            set("qkv") <= set(roles_of(function).values())):
-        return _without_weights(program, name)
-    held = heads_of(sample)
-    if held and held != n_heads:
-        return _of_instance(sample, program.__name__, held)
-    if framework == "torch" and (n_heads > 1 or d_model != SIZES[0][0]) and (
-            d_model, n_heads) != SIZES[0]:
-        return _of_instance(sample, f"{name}it", n_heads)  # it does not take every size
-    try:
-        trial = tried(sample, d_model)
-    except _subject.RefusalError:
-        fixed = _of_own_width(program, sample, d_model) if framework == "torch" else None
-        if not fixed:
-            raise
-        return fixed
+    entry = _fixed(program, sample, name, (d_model, n_heads))
+    if entry:
+        return entry
 
     def build(d_model, n_heads):
         made = program(**arguments(program, d_model, n_heads)[0])
         return bare.bared(made, layer_norms)[0] if framework == "torch" else made
 
     build.__name__ = program.__name__
+    trial = tried(sample, d_model)
     entry = _entry(build, trial, name, {}, n_heads)
+    further = [_entry(build, trial.exchanged(), name, {}, n_heads)] if trial.exchanged() else []
     if framework == "torch" and libraries.norms(sample) and not layer_norms:
-        further = _of_class(program, d_model, n_heads, layer_norms=True)
-        entry = entry._replace(others=(*entry.others, further._replace(last=True)))
-    return entry
+        further.append(_of_class(program, d_model, n_heads, layer_norms=True))
+    return entry._replace(others=(*entry.others, *(one._replace(last=True) for one in further)))
+
+
+def _fixed(program, sample, name, size):
+    """Return the Entry of a class that does not take every size or has no weights, or None."""
+    d_model, n_heads = size
+    torch = slots.framework(sample) == "torch"
+    sides = set("qkv") <= set(roles_of(sample.forward if torch else sample.call).values())
+    if torch and sides and not [*sample.parameters()]:
+        return _without_weights(program, name, "torch")
+    held = heads_of(sample)
+    if held and held != n_heads:
+        return _of_instance(sample, program.__name__, held)
+    if torch and size not in (SIZES[0], (SIZES[0][0], 1)):
+        return _of_instance(sample, f"{name}it", n_heads)
+    try:
+        tried(sample, d_model)
+    except _subject.RefusalError:
+        fixed = _of_own_width(program, sample, d_model) if torch else None
+        if not fixed:
+            raise
+        return fixed
+    return _without_weights(program, name, "tensorflow") if (
+        not torch and sides and not sample.weights) else None
 
 
 def _of_own_width(program, sample, d_model):
@@ -108,18 +118,20 @@ def _of_own_width(program, sample, d_model):
     return None
 
 
-def _without_weights(program, name):
-    """Return the Entry of a class of torch that is a kernel: it has no parameters."""
+def _without_weights(program, name, framework):
+    """Return the Entry of a class that is a kernel: it has no parameters."""
     def function(*sides, **named):
         q = next(side for role, side in zip(roles, sides, strict=False) if role == "q") if (
             sides) else named[next(key for key, role in roles.items() if role == "q")]
-        made = program(**arguments(program, q.shape[-1], 1)[0]).eval()
-        return made(*sides, **named)
+        made = program(**arguments(program, q.shape[-1], 1)[0])
+        return (made.eval() if framework == "torch" else made)(*sides, **named)
 
-    roles = roles_of(program.forward, skip=1)
-    function.__signature__ = inspect.signature(program(**arguments(program, 4, 1)[0]).forward)
+    method = "forward" if framework == "torch" else "call"
+    roles = roles_of(getattr(program, method), skip=1)
+    sample = program(**arguments(program, 4, 1)[0])
+    function.__signature__ = inspect.signature(getattr(sample, method))
     function.__name__, function.program = program.__name__, program
-    entry = kernel(function, ("torch",))
+    entry = kernel(function, (framework,))
     return entry._replace(said=name + entry.said[0].lower() + entry.said[1:])
 
 

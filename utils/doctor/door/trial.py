@@ -51,6 +51,21 @@ class Trial:
             self._find_mask()
             self.square = bool(self.way)
 
+    def exchanged(self):
+        """Return this trial where x gives keys and values and the other side the queries, or None.
+
+        So some write it, as in a decoder: (x, y), with the queries from y.
+        """
+        if not {"x", "memory"} <= set(self.roles.values()) or self.memory.shape[1] != N_Q:
+            return None
+        other = copy.copy(self)
+        sides = {"x": "memory", "memory": "x"}
+        other.roles = {name: sides.get(role, role) for name, role in self.roles.items()}
+        other.fits, other.way, other.sure, other.square = [], None, True, True
+        other._find_order()
+        other._find_mask()
+        return other
+
     def attended(self, x, memory=None, mask=None):
         """Return what the module gives for NumPy arrays, as NumPy."""
         x, memory = like(x, self.sample), like(x if memory is None else memory, self.sample)
