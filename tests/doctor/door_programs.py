@@ -418,3 +418,16 @@ class MemoryFirst(nn.Module):
 
 class MemoryFirstUnscaled(MemoryFirst):
     divided = False
+
+
+class Block(nn.Module):
+    """An attention, and more than that."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.ff = nn.Sequential(nn.Linear(d_model, 50), nn.ReLU(), nn.Linear(50, d_model))
+
+    def forward(self, x):
+        x = x + self.self_attn(x, x, x)[0]
+        return x + self.ff(x)

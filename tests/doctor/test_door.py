@@ -54,6 +54,14 @@ DESIGNS = {"cosines": "its scores are cosines times 16", "features": "elu(x) + 1
            "LearnedSink": "Every row has one more score"}
 
 
+def test_what_is_more_than_attention_is_not_sick_and_its_attention_is_named():
+    report = examine(door_programs.Block)
+    assert report.verdict == "could not examine"
+    assert "it has weights of which the doctor knows nothing (" in report.headline
+    assert report.headline.endswith(
+        "Examine its attention alone: self_attn, of the class MultiheadAttention.")
+
+
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_design_is_named_and_no_fault(name):
     report = examine(getattr(door_programs, name))

@@ -100,7 +100,8 @@ def _verdict(exam, names, findings, notes, details):
     if not names and module and module.unknown and not exam.undefined and not exam.random:
         return "could not examine", (
             f"it has weights of which the doctor knows nothing ({', '.join(module.unknown[:3])}). "
-            "With them it differs from the reference, as another design would.")
+            "With them it differs from the reference, as another design would."
+            f"{f' Examine its attention alone: {module.inside}.' if module.inside else ''}")
     return "sick", _named(names, details) if names else _unexplained(exam)
 
 

@@ -79,3 +79,12 @@ def unknown(module, held):
     known = {id(slots.tensors(module, slot.name)[0]) for slot in held}
     return [name for name, w in module.named_parameters() if w.ndim > 1 and id(w) not in known
             and not of_positions(module, name)]
+
+
+def inside(module):
+    """Return in words the first part of a torch module that is an attention by its name, or ""."""
+    if slots.framework(module) != "torch":
+        return ""
+    return next((f"{name}, of the class {type(part).__name__}" for name, part in
+                 module.named_modules() if name and re.search("attention|attn|mha",
+                                                              type(part).__name__.lower())), "")

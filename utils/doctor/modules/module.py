@@ -27,6 +27,7 @@ class Module:
     ``unbiased``: the letters without a bias. ``no_output``: it has no W_o. ``wide``: each head is
     as wide as the model. ``one_of``: the letters of which all heads share one projection.
     ``where``: the guessed roles in words. ``unknown``: the names of matrices without a role.
+    ``inside``: in words, a part that is an attention by its name, or "".
     """
 
     def __init__(self, build, call, roles=None, packed=None, size=(12, 3), batch_first=True):
@@ -49,7 +50,7 @@ class Module:
         self.slots_given, self.guessed = slots.named(roles or {}, packed), not roles and not packed
         self.roles_problem, self.unbiased, self.where, self.one_of = "", "", "", ""
         self.no_output = self.wide = False
-        self.unknown = []
+        self.unknown, self.inside = [], ""
         self.epsilon = faulty.layer.EPSILON
         with _subject.refusing():
             self._inspect(size)
@@ -67,7 +68,7 @@ class Module:
                                     if slots.parts(sample, slot.name)[1] is None)
             self.no_output = self.guessed and all("o" not in slot.letters for slot in mine)
             self.one_of = "".join(slot.shared for slot in mine)
-            self.unknown = bare.unknown(sample, mine)
+            self.unknown, self.inside = bare.unknown(sample, mine), bare.inside(sample)
             self.where = ", ".join(f"{' | '.join(slot.letters)} in {slot.name}" for slot in mine
                                    if not slot.head)
 
@@ -99,11 +100,12 @@ class Module:
             return self._slots(module, d_model, n_heads)
         except guess.RolesError as error:
             self.wide = n_heads > 1
-            try:
-                return self._slots(module, d_model, n_heads)
-            except guess.RolesError:
-                self.wide = False
-                raise error from None
+            with contextlib.suppress(guess.RolesError):
+                found = self._slots(module, d_model, n_heads)
+                if {"q", "k", "v"} <= {guess.letter(slot.name) for slot in found}:
+                    return found
+            self.wide = False
+            raise error from None
 
     def _slots(self, module, d_model, n_heads):
         if self.guessed:
