@@ -83,8 +83,10 @@ class Report:
         for kind, text in rest:
             indented = several and kind in UNDER_FAULT
             style = ' style="margin-left: 1.5em"' if indented else ""
-            items += (f"<pre>{html.escape(text)}</pre>" if kind == "code" else
-                      f"<li{style}>{_marked(kind, text)}</li>")
+            if kind == "code":
+                items = items.removesuffix("</li>") + f"<pre>{html.escape(text)}</pre></li>"
+            else:
+                items += f"<li{style}>{_marked(kind, text)}</li>"
         colour = COLOURS.get(self.verdict, SICK_COLOUR)
         return (f'<div class="doctor" style="border-left: 4px solid {colour}; color: inherit; '
                 f'padding-left: 0.8em; overflow-wrap: anywhere"><p><strong>'
