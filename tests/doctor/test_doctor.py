@@ -1,6 +1,7 @@
 """The doctor names what is wrong with a program, and calls no healthy one sick."""
 
 import json
+import re
 import sys
 from functools import partial
 
@@ -287,7 +288,7 @@ def test_other_chance_is_not_called_dropout():
     assert (report.verdict, report.names) == ("sick", [])
     assert report.headline == (
         "no match. Identical calls give different outputs, and dropout on its weights does not "
-        "explain it; a layer may be made in every call.")
+        "explain it.")
     assert len(report.findings) == 2  # probes would only see chance
 
 
@@ -397,6 +398,18 @@ def test_where_to_look_stands_below_its_fault_in_html_as_in_the_text():
     assert one.count("<strong>") == 1
 
 
+def test_a_list_in_html_holds_nothing_but_items():
+    class Attention(torch.nn.Module):
+        def __init__(self, d_model, n_heads, curvature):
+            super().__init__()
+
+    page = doctor.examine(Attention)._repr_html_()
+    assert "<pre>def build" in page
+    inside = page.partition("<ul>")[2].partition("</ul>")[0]
+    assert inside.count("<li") == inside.count("</li>") > 2
+    assert not re.sub(r"<li.*?</li>", "", inside, flags=re.DOTALL)
+
+
 def test_a_report_at_the_prompt_is_its_text():
     report = doctor.examine(sick({"scale": "none"}))
     assert repr(report) == str(report)
@@ -427,10 +440,10 @@ def test_options_that_do_not_exist_are_refused(options, message):
 
 @pytest.mark.parametrize(("level", "option", "message"), [
     (None, "n_heads", "n_heads is not an option of the level kernel, whose options are causal, "
-                      "fully_masked, grouped, masks, framework"),
+                      "fully_masked, grouped, masks, parts, framework"),
     ("layer", "grouped", "grouped is not an option of the level layer, whose options are causal, "
                          "fully_masked, self_attention, masks, pre_norm, residual, post_norm, "
-                         "batch_first, n_heads, call, roles, packed, framework"),
+                         "batch_first, n_heads, call, roles, packed, parts, framework"),
     ("decoding", "masks", "masks is not an option of the level decoding, whose options are "
                           "grouped, framework")])
 def test_options_of_another_level_are_refused(level, option, message):

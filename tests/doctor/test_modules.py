@@ -298,8 +298,7 @@ def test_other_chance_in_a_module_is_not_called_dropout():
             return super().forward(x, memory, keep) + torch.randn(x.shape, dtype=x.dtype)
     report = doctor.examine(Noisy, "layer", roles=ROLES)
     assert report.headline == ("no match. Identical calls give different outputs, and "
-                               "the dropout of a framework does not explain it; a layer may be "
-                               "made in every call.")
+                               "the dropout of a framework does not explain it.")
 
 
 def test_a_lazy_module_is_called_once_before_its_weights_are_written():

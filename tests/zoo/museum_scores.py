@@ -133,8 +133,7 @@ def twice_normalised(x, memory, weights, n_heads, keep):
     return output(torch.matmul(probs, v), weights)
 
 
-@specimen("layer", "divided by sqrt(d) after softmax instead of before", listed=False,
-          fully_masked="average",
+@specimen("layer", "scaled after softmax", fully_masked="average",
           source="https://github.com/FrancescoSaverioZuppichini/ViT/issues/5",
           note="the brackets close too early: the weights are scaled, not the scores",
           fixed=("F.softmax(energy, dim=-1) / scaling", "F.softmax(energy / scaling, dim=-1)"))

@@ -48,8 +48,7 @@ class FourLinears(nn.Module):
         return self.out(c.transpose(1, 2).contiguous().view(q.size(0), -1, self.n_heads * self.d_k))
 
 
-@specimen("layer", "the projections are made anew, at random, in every call", listed=False,
-          module=True, masks="none",
+@specimen("layer", "new layer in every call", module=True, masks="none",
           note="nn.Linear is built in forward: the module has no parameters, nothing is learned",
           roles=None, reads=lambda module: layouts.from_linear(module.state_dict(), LINEARS),
           call=lambda module, x, memory, keep: module(x, memory, memory), fixed=FourLinears)

@@ -28,7 +28,8 @@ VOCABULARY = {
         "split and merge without transpose", "shared head", "input split before projection",
         "missing W_o", "missing bias", "transposed weight", "padding leak",
         "batch and sequence swapped", "LayerNorm over time", "packed order",
-        "interleaved packing", "other example's mask"),
+        "interleaved packing", "other example's mask", "new layer in every call",
+        "scaled after softmax"),  # of a kernel, but no specimen is one
     "decoding": (
         "cache position", "unmasked prompt", "cache not appended", "cache overwritten",
         "keys cached, values not"),

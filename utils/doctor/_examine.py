@@ -15,6 +15,7 @@ from utils.doctor._report import Report
 from utils.doctor.faulty.kernel import FULLY_MASKED
 from utils.doctor.levels import (
     decoding as decoding_level,
+    designs,
     kernel as kernel_level,
     kernel_cases,
     layer as layer_level,
@@ -135,7 +136,7 @@ def level_of(program):
 
 
 def examine_kernel(program, *, causal=False, fully_masked=None, grouped=False, masks="any",
-                   framework=None):
+                   parts=None, framework=None):
     """Return the Report on a kernel, ``program(q, k, v, keep) -> context or (context, weights)``.
 
     q is (b, h, i, d), k (b, h, j, d), v (b, h, j, d_v) and context (b, h, i, d_v). ``keep`` is
@@ -148,26 +149,32 @@ def examine_kernel(program, *, causal=False, fully_masked=None, grouped=False, m
     ``grouped``: True if k and v may have fewer heads than q.
     ``masks``: which masks the program takes: "any", "heads alike" (the same mask for all heads),
     "padding" (b, 1, 1, j), "lengths" (padding at the end) or "none"; keep is then always None.
+    ``parts``: parts of today's models that the program is to have, as a dict: "rope": "halves" or
+    "pairs" of dimensions are rotated together, or (one of them, base); "qk_norm": "rms", "layer" or
+    "l2", in each head; "window": how many keys a query sees, itself included; "cap": the number
+    that bounds the scores; "sink": one more score of each row, a number or one for each head;
+    "yarn": the factor by which YaRN lengthens the text, for its temperature on the scores. What is
+    missing or different in them is then a fault with a name.
     ``framework``: "numpy", "torch" or "tensorflow"; None tries those that the code mentions first.
 
-    Raises ValueError for an unknown value of an option.
+    Raises ValueError for an unknown value of an option, or an unknown part.
     """
     _check_shared(causal, fully_masked)
     _check("masks", masks, kernel_cases.ARBITRARY)
-    options = _options(causal, grouped)
+    options = _options(causal, grouped, parts)
     return _examined("kernel", program, fully_masked, framework, lambda: (
         program, kernel_level.levels(options, masks)))
 
 
 def examine_layer(program, *, causal=False, fully_masked=None, self_attention=False, masks="any",
                   pre_norm=False, residual=False, post_norm=False, batch_first=True, n_heads=None,
-                  call=None, roles=None, packed=None, framework=None):
+                  call=None, roles=None, packed=None, parts=None, framework=None):
     """Return the Report on a layer: a function of weights, a torch module or a Keras layer.
 
     A function is called as ``program(x, memory, weights, n_heads, keep) -> out`` with the weight
     set of ``sizes.weights``. x is (b, i, d_in), memory (b, j, d_in), out (b, i, d_out), and
-    ``keep`` as for ``examine_kernel``. ``causal``, ``fully_masked`` and ``framework`` are those of
-    ``examine_kernel``, too.
+    ``keep`` as for ``examine_kernel``. ``causal``, ``fully_masked``, ``parts`` and ``framework``
+    are those of ``examine_kernel``, too.
 
     ``self_attention``: True if memory is always x.
     ``masks``: which masks the layer takes: "any", "heads alike" (the same mask for all heads),
@@ -194,7 +201,7 @@ def examine_layer(program, *, causal=False, fully_masked=None, self_attention=Fa
 
 def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=False,
            masks="any", pre_norm=False, residual=False, post_norm=False, batch_first=True,
-           n_heads=None, call=None, roles=None, packed=None, framework=None):
+           n_heads=None, call=None, roles=None, packed=None, parts=None, framework=None):
     """Return the Report of ``examine_layer``; ``of_form``: what no option says of the Form.
 
     The number of heads of a program that has only so many is its "heads". Only for a program that
@@ -202,7 +209,7 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
     """
     _check_shared(causal, fully_masked)
     _check("masks", masks, MASKS)
-    options = _options(causal)
+    options = _options(causal, parts=parts)
     at_the_door, of_form = of_form is not None, dict(of_form or {})
     fixed = of_form.pop("heads", None)
     square = of_form.pop("square", False) or options.square or self_attention
@@ -214,11 +221,12 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
 
     def prepared():
         if is_module:
+            size = (fixed[0] * fixed[1], fixed[0]) if fixed and fixed[1] else None
             module, heads = modules.of_module(program, self_attention=self_attention, masks=masks,
-                                              batch_first=batch_first, **of_module)
+                                              batch_first=batch_first, size=size, **of_module)
             its_form = form._replace(
                 equal_widths=True, own=True, unbiased=module.unbiased, epsilon=module.epsilon,
-                no_output=module.no_output and at_the_door, one_of=module.one_of,
+                no_output=module.no_output and at_the_door, one_of=module.one_of, kv=module.kv,
                 wide=module.wide)
             return module, layer_level.levels(its_form, options, heads or fixed)
         layer = program if batch_first else libraries.sequence_first(program)
@@ -250,10 +258,11 @@ def _check(name, value, allowed):
         raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}, got {value!r}")
 
 
-def _options(causal, grouped=False):
+def _options(causal, grouped=False, parts=None):
     """Return the Options of a kernel from the arguments of the reader."""
     align = causal if isinstance(causal, str) else "top_left"
-    return Options(bool(causal), align, square=causal is True, grouped=grouped)
+    designs.promised(parts or {})  # raises for what is not known
+    return Options(bool(causal), align, square=causal is True, grouped=grouped, parts=parts or {})
 
 
 def _examined(level, program, fully_masked, framework, prepared):

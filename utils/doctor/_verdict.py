@@ -1,10 +1,9 @@
 """From what an examination found to the Report that a reader gets."""
 
-from utils.doctor import _packing, _search
+from utils.doctor import _packing, _search, modules
 from utils.doctor._exam import OVERFLOW
 from utils.doctor._report import Report, described, enumerated
 from utils.doctor.levels import designs
-from utils.doctor.modules import Module
 
 EXACT, SINGLE = 1e-9, 1e-5  # the accuracy of float64 and of float32, in any order of operations
 CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values",
@@ -48,6 +47,8 @@ def written(name, level, exam, found, fully_masked=None):
         notes += packing_notes
     details = {switch.fault: switch.detail for some in found for switch in some if switch.detail}
     names = _names(found, dropout)
+    if exam.random and not names and _makes_layers(exam):
+        names = [("new layer in every call",)]
     if names == [()]:
         wrong, choices = _choices(exam, settings, fully_masked)
         wrong_further, noted = _further(exam)
@@ -62,10 +63,17 @@ def written(name, level, exam, found, fully_masked=None):
     return Report(name, level, verdict, headline, names, details, findings, notes, evidence)
 
 
+def _makes_layers(exam):
+    """Return whether a call of the program makes parameters."""
+    with modules.parameters_made() as made:
+        exam.subject(*exam.asked[0][0].args)
+    return bool(made)
+
+
 def _module(exam):
     """Return the Module that was examined, or None for any other program."""
     program = exam.subject.program
-    return program if isinstance(program, Module) else None
+    return program if isinstance(program, modules.Module) else None
 
 
 def _evidence(exam, found, settings, dropout):
@@ -102,6 +110,12 @@ def _verdict(exam, names, findings, notes, details):
             f"it has weights of which the doctor knows nothing ({', '.join(module.unknown[:3])}). "
             "With them it differs from the reference, as another design would."
             f"{f' Examine its attention alone: {module.inside}.' if module.inside else ''}")
+    if not names and module and module.inside and module.normed and not exam.undefined and (
+            not exam.random):
+        return "could not examine", (
+            "it is more than attention: it has a LayerNorm in a place that the doctor does not "
+            "know, and differs from the reference. Examine its attention alone: "
+            f"{module.inside}.")
     return "sick", _named(names, details) if names else _unexplained(exam)
 
 
@@ -112,7 +126,7 @@ def _unexplained(exam):
                 f"reference gives numbers (first case: {exam.undefined[0]}).")
     if exam.random:
         return ("no match. Identical calls give different outputs, and "
-                f"{exam.ask.kind} does not explain it; a layer may be made in every call.")
+                f"{exam.ask.kind} does not explain it.")
     if exam.untried:
         return ("no match. It differs from the reference, and there was time for only "
                 f"{exam.untried} sets of faults.")

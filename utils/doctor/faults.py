@@ -35,6 +35,10 @@ KERNEL = (
           "The scores are divided by √d twice, so by d.",
           SCALE + ", and the function that gets the result (SDPA scales by itself)",
           "scaled_dot_product", "https://github.com/esceptico/perceiver-io/issues/9"),
+    Fault("scaled after softmax", "kernel",
+          "The weights are divided by √d after the softmax, so they no longer sum to 1.",
+          SCALE + ": it belongs before the softmax", "scaled_dot_product",
+          "https://github.com/FrancescoSaverioZuppichini/ViT/issues/5"),
     Fault("softmax over queries", "kernel",
           "The weights sum to 1 over the queries; expected over the keys.",
           SOFTMAX, "self_attention",
@@ -142,6 +146,9 @@ LAYER = (
     Fault("other example's mask", "layer", "An example gets the mask of another example.",
           "the line that repeats the mask for heads: its order must be that of the folded axis",
           "transpose_qkv", "https://github.com/lsdefine/attention-is-all-you-need-keras/issues/36"),
+    Fault("new layer in every call", "layer",
+          "Each call makes a layer anew, with new random weights that are never trained.",
+          "any layer that forward makes: make it in __init__", "multi_head_layer"),
 )
 CACHE = "the lines that put new keys and values into the cache"
 DECODING = (
@@ -160,4 +167,31 @@ DECODING = (
     Fault("keys cached, values not", "decoding",
           "Queries attend to earlier keys, but their values are lost.", CACHE, "kv_cache"),
 )
-FAULTS = {fault.name: fault for fault in KERNEL + LAYER + DECODING}
+# Of parts that a program is told to have, so they are asked for with ``parts=`` only.
+TODAY = tuple(Fault(name, "kernel", sentence, look, chapter) for look, chapter, faults in (
+    ("the rotation of q and k", "positions", (
+        ("no RoPE", "q and k are not rotated by their positions."),
+        ("other RoPE pairing", "RoPE rotates other pairs of dimensions together."),
+        ("other RoPE base", "The angles of RoPE are computed from another base."),
+        ("RoPE off by one", "The positions of queries and keys are one apart."),
+        ("RoPE not on both", "Only one of q and k is rotated by its positions."),
+        ("RoPE on values", "The values are rotated by their positions, too."))),
+    ("the norm of q and k", "language_model", (
+        ("no QK-norm", "q and k are not normalised."),
+        ("QK-norm over all heads", "All heads are normalised together; expected each by itself."),
+        ("other gain", "The gain of the norm means γ in the weights and 1 + γ in the program, or "
+         "the other way round."))),
+    ("the line that limits the distance of query and key", "masks", (
+        ("window off by one", "A query sees one key too many or too few."),
+        ("no window", "The keys that a query sees are not limited by a window."))),
+    ("the tanh on the scores", "examine_your_own", (
+        ("other soft-capping", "The scores are not bounded by a tanh as they should be."),)),
+    ("the column of the sink", "examine_your_own", (
+        ("no sink", "The softmax has no sink, so the weights of the keys sum to 1."),
+        ("other column dropped", "Not the sink is dropped after the softmax but the last key, so "
+         "each key gets the weight of the one before it."))),
+    ("the scale of the scores", "positions", (
+        ("YaRN's factor twice", "The temperature of YaRN is used twice."),
+        ("no YaRN factor", "The temperature of YaRN is not used."))))
+    for name, sentence in faults)
+FAULTS = {fault.name: fault for fault in KERNEL + LAYER + DECODING + TODAY}

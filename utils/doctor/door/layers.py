@@ -13,9 +13,10 @@ from utils.doctor.door.kernels import kernel
 from utils.doctor.door.names import roles_of
 from utils.doctor.door.surroundings import surroundings
 from utils.doctor.door.trial import Trial
-from utils.doctor.modules import bare, libraries, slots
+from utils.doctor.modules import bare, guess, libraries, slots
 from utils.doctor.modules.module import width
 
+GROUPED = (6, 4)  # heads and their width, for a class that may have fewer heads of k and v
 SIZES = ((12, 3), (12, 2), (16, 4), (64, 8), (512, 8), (12, 1))   # d_model, heads; tried in turn
 
 
@@ -71,11 +72,23 @@ def _of_class(program, d_model, n_heads, layer_norms=False):
 
     build.__name__ = program.__name__
     trial = tried(sample, d_model)
-    entry = _entry(build, trial, name, {}, n_heads)
-    further = [_entry(build, trial.exchanged(), name, {}, n_heads)] if trial.exchanged() else []
+    form = {"heads": GROUPED} if framework == "torch" and _grouped(build) else {}
+    name += f"and with {GROUPED[0]} heads of q and 2 of k and v, " if form else ""
+    entry = _entry(build, trial, name, form, n_heads)
+    further = [_entry(build, trial.exchanged(), name, form, n_heads)] if trial.exchanged() else []
     if framework == "torch" and libraries.norms(sample) and not layer_norms:
         further.append(_of_class(program, d_model, n_heads, layer_norms=True))
     return entry._replace(others=(*entry.others, *(one._replace(last=True) for one in further)))
+
+
+def _grouped(build):
+    """Return whether a torch module has fewer heads of k and v, where it may have two or more."""
+    n_heads, d_head = GROUPED
+    try:
+        made = build(n_heads * d_head, n_heads)
+        return any(slot.kv > 1 for slot in guess.guess(made, n_heads * d_head, n_heads))
+    except Exception:  # it does not take this size, or the roles cannot be guessed
+        return False
 
 
 def _fixed(program, sample, name, size):
@@ -153,9 +166,11 @@ def _of_instance(module, name, held=None):
 
 
 def _entry(program, trial, name, options, n_heads):
-    """Return the Entry of what a Trial has found out."""
+    """Return the Entry of what a Trial has found out; ``options`` may have the Form's "heads"."""
     around, words = surroundings(trial, n_heads)
-    form = {"heads": (1, None)} if n_heads == 1 and "n_heads" not in options else {}
+    options = dict(options)
+    heads = options.pop("heads", (1, None) if n_heads == 1 and "n_heads" not in options else None)
+    form = {"heads": heads} if heads else {}
     form |= {"square": True} if trial.square else {}
     first, *others = [Entry(program, "layer", options | around | {
         "call": one.call, "self_attention": one.alone, "causal": one.causal,

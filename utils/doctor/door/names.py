@@ -34,7 +34,7 @@ MEMORY = re.compile(r"(memory|mem|context|ctx|cond|kv|kvs|y|enc|encout|enchidden
                     r"cross|encoder(output|outputs|out|hiddenstates|hidden|states|x)?|keyvaluestates|"
                     r"xkv|inputkv|memories)")
 MASK = re.compile(r"(?!.*(return|past))(.*masks?|keep|m|bias|attnbias|attentionbias|allowed|"
-                  r"visible|valid|adj|adjacency(matrix)?)")
+                  r"visible|valid|(is)?pad(ding|ded)?|adj|adjacency(matrix)?)")
 TURNS = re.compile(r"freqs(cis|complex)?|rope|rotary(emb)?|cos|sin|positionembeddings|ropeemb|"
                    r"(token|input)?pos(ition)?s?(ids?)?")
 PADDING = re.compile(r".*(padding|pad).*")
@@ -63,11 +63,16 @@ def plain(name):
     return name.replace("_", "").lower()
 
 
+def groups(n_heads):
+    """Return how many heads of k and v a layer with this many heads gets, if it lets one choose."""
+    return 2 if n_heads % 2 == 0 and n_heads > 4 else 1
+
+
 def by_name(name, d_model, n_heads):
     """Return the value of a constructor's argument, or None if its name says nothing."""
     name = plain(name)
-    for known, value in ((KV_HEADS, 1), (HEADS, n_heads), (HEAD_WIDTH, d_model // n_heads),
-                         (INDEX, 0), (LENGTH, 32),
+    for known, value in ((KV_HEADS, groups(n_heads)), (HEADS, n_heads),
+                         (HEAD_WIDTH, d_model // n_heads), (INDEX, 0), (LENGTH, 32),
                          (TEMPERATURE, d_model ** 0.5 if n_heads == 1 else None),
                          (OFF, 0.1 if "drop" in name or name == "p" else False), (WIDTH, d_model)):
         if known.fullmatch(name):

@@ -14,7 +14,8 @@ KEYS, QUERIES, HEADS, BATCH = 3, 2, 1, 0  # axes of the scores, (b, h, i, j)
 SCALES = {"right": lambda h, d, n: d ** -0.5, "none": lambda h, d, n: 1.0,
           "model": lambda h, d, n: (h * d) ** -0.5, "twice": lambda h, d, n: 1.0 / d,
           "inverse": lambda h, d, n: d ** 0.5, "heads": lambda h, d, n: h ** -0.5,
-          "keys": lambda h, d, n: n ** -0.5, "times model": lambda h, d, n: (h * d) ** 0.5}
+          "keys": lambda h, d, n: n ** -0.5, "times model": lambda h, d, n: (h * d) ** 0.5,
+          "after softmax": lambda h, d, n: 1.0}
 FEATURES = {"elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))) + 1,
             "relu": lambda x: np.maximum(x, 0)}
 FULLY_MASKED = ("zeros", "nan", "average", "unmasked")  # what a fully masked row may get
@@ -46,7 +47,8 @@ EVERYWHERE, MASK_RIGHT = Band(), Masking()
 
 def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="qkv",
               scale="right", axes=(KEYS,), masking=MASK_RIGHT, tile=False, fully_masked="zeros",
-              rotary=None, unit="", cap=None, sink=None, slopes=False, feature=""):
+              rotary=None, turned="qk", shift=0, unit="", gain=1.0, cap=None, sink=None,
+              dropped="first", factor=1.0, slopes=False, feature=""):
     """Return (context, weights), (b, h, i, d_v) and (b, h, i, j).
 
     q is (b, h, i, d), k (b, h_kv, j, d) and v (b, h_kv, j, d_v). ``align``: "top_left" or
@@ -56,11 +58,14 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
     ``fully_masked``: the weights of a fully masked row are "zeros", "nan", the "average" (all
     equal) or "unmasked" (as without a mask).
 
-    Designs that are no faults: ``rotary``, (pairing, base), rotates q and k by their positions,
-    "halves" or "pairs" of dimensions together. ``unit``: q and k are normalised by their "rms",
-    their "l2" norm, or as by a "layer" norm. ``cap``: scores are bounded to
-    cap · tanh(score / cap). ``sink``: a score that every row has besides its keys, and whose weight
-    is dropped. ``slopes``: the distance of query and key, times a slope for each head, is
+    Designs that are no faults: ``rotary``, (pairing, base), rotates q and k, or the letters in
+    ``turned``, by their positions, "halves" or "pairs" of dimensions together; the queries are
+    ``shift`` positions later. ``unit``: q and k are normalised by their "rms", their "l2" norm, or
+    as by a "layer" norm, times ``gain``; "rms of all heads" normalises all heads together. ``cap``:
+    scores are bounded to cap · tanh(score / cap). ``sink``: a score, or one for each head, that
+    every row has besides its keys, and whose weight is dropped; it stands first, and if the "last"
+    column is dropped, each key gets the weight of the one before it. ``factor``: one more factor of
+    the scores. ``slopes``: the distance of query and key, times a slope for each head, is
     subtracted (ALiBi). ``feature``: a name in FEATURES; the weights are proportional to the product
     of the features of q and k, without an exponential (linear attention).
     """
@@ -69,10 +74,11 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
     inputs = {"q": q, "k": k, "v": v}
     q, k, v = (inputs[letter] for letter in roles)
     if unit:
-        q, k = (_normalised(x, unit) for x in (q, k))
+        q, k = (gain * _normalised(x, unit) for x in (q, k))
     if rotary:
-        q, k = (_rotated(x, *rotary) for x in (q, k))
-    factor = scale if isinstance(scale, float) else SCALES[scale](
+        q, k, v = (_rotated(x, *rotary, start) if letter in turned else x
+                   for letter, x, start in (("q", q, shift), ("k", k, 0), ("v", v, 0)))
+    factor *= scale if isinstance(scale, float) else SCALES[scale](
         q.shape[1], q.shape[3], k.shape[2])
     scores = factor * (q @ k.swapaxes(-1, -2))
     scores = scores if cap is None else cap * np.tanh(scores / cap)
@@ -84,6 +90,9 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
     parts = {"keep": keep, "causal": _causal(scores.shape, band, align)}
     scores, allowed, after = _masked_scores(scores, parts, masking, factor)
     weights = after * _softmax(scores, allowed, axes, fully_masked, sink)
+    weights = weights * q.shape[3] ** -0.5 if scale == "after softmax" else weights
+    if dropped == "last":
+        weights = np.concatenate([1.0 - weights.sum(-1, keepdims=True), weights[..., :-1]], axis=-1)
     return weights @ v, weights
 
 
@@ -130,7 +139,9 @@ def _masked_scores(scores, parts, masking, factor):
 
 
 def _normalised(x, unit):
-    """Return x (b, h, i, d) with a norm or root mean square of 1 in every head."""
+    """Return x (b, h, i, d) with a norm or root mean square of 1 in every head, or over all."""
+    if unit == "rms of all heads":
+        return x / np.sqrt((x ** 2).mean(axis=(1, 3), keepdims=True) + 1e-6)
     if unit == "l2":
         return x / np.maximum(np.sqrt((x ** 2).sum(axis=-1, keepdims=True)), 1e-12)
     x = x - x.mean(axis=-1, keepdims=True) if unit == "layer" else x
@@ -152,12 +163,12 @@ def _slopes(n_heads):
     return found if closest == n_heads else found + _slopes(2 * closest)[::2][:n_heads - closest]
 
 
-def _rotated(x, pairing, base):
-    """Return x (b, h, i, d) rotated by its position; unchanged if d is odd."""
+def _rotated(x, pairing, base, start=0):
+    """Return x (b, h, i, d) rotated by its position, from ``start``; unchanged if d is odd."""
     n, d = x.shape[-2:]
     if d % 2:
         return x
-    angle = np.arange(n)[:, None] * base ** (-2 * np.arange(d // 2) / d)  # (i, d / 2)
+    angle = (start + np.arange(n))[:, None] * base ** (-2 * np.arange(d // 2) / d)  # (i, d / 2)
     cos, sin = np.cos(angle), np.sin(angle)
     axis = -1 if pairing == "pairs" else -2
     a, b = np.moveaxis(x.reshape(*x.shape[:-1], *((d // 2, 2) if axis == -1 else (2, d // 2))),
@@ -178,6 +189,7 @@ def _softmax(scores, allowed, axes, fully_masked, sink=None):
     total = exps.sum(axis=axes, keepdims=True)
     if sink is not None:
         with np.errstate(over="ignore"):
+            sink = np.reshape(sink, (-1, 1, 1))  # one for each head, or for all
             total = total + np.exp(sink - np.where(np.isneginf(largest), 0.0, largest))
     if fully_masked == "zeros":
         return exps / np.where(total == 0.0, 1.0, total)

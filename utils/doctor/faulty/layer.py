@@ -22,9 +22,10 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, residual=False, 
     v, o. ``order``: whose weights q, k and v use. ``reading``: see ``_read``. ``input_split``: the
     input is split instead of the projection; each head has its "own" block of W, all have the
     "first" block, or each has its columns of the first "rows". ``shared``: (head, letters), the
-    head that all heads use for these letters, and for "mask" its mask, too. ``torn``: letters that
-    are split without the transpose. ``merge``: False if the heads are merged without it. ``out``:
-    which of W_o and b_o are used. ``mask_fault``: a name in MASK_FAULTS.
+    head that all heads use for these letters, and for "mask" its mask, too; a "head" of
+    ("repeat", 2) is the first two, used as 0 0 1 1, and with "tile" as 0 1 0 1. ``torn``: letters
+    that are split without the transpose. ``merge``: False if the heads are merged without it.
+    ``out``: which of W_o and b_o are used. ``mask_fault``: a name in MASK_FAULTS.
     """
     weights = _weights(weights, n_heads, unbiased, transposed, order, reading)
     given = x
@@ -38,12 +39,12 @@ def layer(x, memory, weights, n_heads, keep=None, *, norm=None, residual=False, 
                              input_split)
         head = _split(projected, n_heads, letter not in torn)
         if shared is not None and letter in shared[1]:
-            head = head[:, [shared[0]] * n_heads]
+            head = head[:, _used(shared[0], n_heads)]
         heads.append(head)
     if keep is not None:
         keep = np.broadcast_to(keep, (*heads[0].shape[:3], heads[1].shape[2]))
         if shared is not None and "mask" in shared[1]:
-            keep = keep[:, [shared[0]] * n_heads]
+            keep = keep[:, _used(shared[0], n_heads)]
         if mask_fault:
             keep = MASK_FAULTS[mask_fault](keep)
     context, _ = faulty.kernel.attention(*heads, keep, **kernel)
@@ -110,6 +111,14 @@ def _project(x, weight, bias, n_heads, input_split):
                      "rows": (first, blocks)}[input_split]
     return np.concatenate([x[..., mine] @ weight[row, column] + bias[column] for mine, row, column
                            in zip(blocks, rows, columns, strict=True)], axis=-1)
+
+
+def _used(which, n_heads):
+    """Return whose projection each head uses: that of one head, or of the first few."""
+    if isinstance(which, int):
+        return [which] * n_heads
+    how, kv = which
+    return [n * kv // n_heads if how == "repeat" else n % kv for n in range(n_heads)]
 
 
 def _times(x, weight):

@@ -1,11 +1,16 @@
-"""Parts of today's models that are no faults: they are recognised, named, and set aside."""
+"""Parts of today's models: recognised and set aside, or examined where they are promised."""
 
 import math
 
+import numpy as np
+
 from utils.doctor._search import Switch
+from utils.doctor.faulty.kernel import Band
 
 BASES = (10_000.0, 500_000.0, 1_000_000.0)
 CAPS = (20.0, 30.0, 50.0)
+PAIRINGS = {"halves": "dimensions n and n + d/2 together",
+            "pairs": "dimensions 2n and 2n + 1 together"}
 SENTENCES = {
     "rotary positions": "It rotates q and k by their positions (RoPE)",
     "normalised queries and keys": "It normalises q and k in each head (QK-norm)",
@@ -31,9 +36,89 @@ def of_layers():
     found += [Switch("normalised queries and keys", {"unit": unit}, how) for unit, how in (
         ("rms", "by their root mean square"), ("layer", "as a LayerNorm does"))]
     return found + [Switch("rotary positions", {"rotary": (pairing, base)},
-                           f"{words}, base {base:,.0f}") for base in BASES for pairing, words in (
-        ("halves", "dimensions n and n + d/2 together"),
-        ("pairs", "dimensions 2n and 2n + 1 together"))]
+                           f"{words}, base {base:,.0f}") for base in BASES for pairing, words in
+        PAIRINGS.items()]
+
+
+def promised(parts):
+    """Return (settings, Switches) of parts that a program is to have; ``parts`` as for the doctor.
+
+    The settings are right for it, and the Switches are the faults that it can have in them. Raises
+    ValueError for a part or a value that is not known.
+    """
+    settings, switches = {}, []
+    for name, value in parts.items():
+        if name not in PARTS:
+            raise ValueError(f"parts has {name!r}; the known ones are {', '.join(PARTS)}")
+        mine, faults = PARTS[name](value)
+        settings |= mine
+        switches += faults
+    return settings, switches
+
+
+def unpromised(switches, parts):
+    """Return the Switches that set nothing that is set by a part that is promised."""
+    settings, _ = promised(parts)
+    return [switch for switch in switches if not switch.settings.keys() & settings.keys()]
+
+
+def _rope(value):
+    pairing, base = (value, BASES[0]) if isinstance(value, str) else value
+    other = {"halves": "pairs", "pairs": "halves"}.get(pairing)
+    if not other:
+        raise ValueError(f'rope must be "halves" or "pairs", or (one of them, base), got {value!r}')
+    late = [Switch("RoPE off by one", {"shift": n}, f"a query is one position too {when}")
+            for n, when in ((1, "late"), (-1, "early"))]
+    bases = [Switch("other RoPE base", {"rotary": (pairing, one)}, f"the base is {one:,.0f}")
+             for one in BASES if one != base]
+    return {"rotary": (pairing, base)}, [
+        Switch("no RoPE", {"rotary": None}), *late, *bases,
+        Switch("other RoPE pairing", {"rotary": (other, base)}, PAIRINGS[other]),
+        Switch("RoPE not on both", {"turned": "q"}, "only q is rotated"),
+        Switch("RoPE not on both", {"turned": "k"}, "only k is rotated"),
+        Switch("RoPE on values", {"turned": "qkv"})]
+
+
+def _qk_norm(value):
+    if value not in ("rms", "layer", "l2"):
+        raise ValueError(f'qk_norm must be "rms", "layer" or "l2", got {value!r}')
+    return {"unit": value}, [
+        Switch("no QK-norm", {"unit": ""}),
+        Switch("QK-norm over all heads", {"unit": "rms of all heads"}),
+        Switch("other gain", {"gain": 2.0}, "it multiplies by 1 + γ, where the weights hold γ"),
+        Switch("other gain", {"gain": 0.0}, "it multiplies by γ, where the weights hold γ − 1")]
+
+
+def _window(value):
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"window must be how many keys a query sees, itself included, got {value}")
+    return {"band": Band(value - 1, 0)}, [
+        Switch("window off by one", {"band": Band(value, 0)}, f"a query sees {value + 1} keys"),
+        Switch("window off by one", {"band": Band(value - 2, 0)}, f"a query sees {value - 1} keys"),
+        Switch("no window", {"band": Band(None, 0)}, "it sees all keys before it"),
+        Switch("no window", {"band": Band()}, "it sees all keys, later ones, too")]
+
+
+def _cap(value):
+    others = [Switch("other soft-capping", {"cap": one}, f"they are bounded by {one:g}")
+              for one in CAPS if one != value]
+    return {"cap": float(value)}, [
+        Switch("other soft-capping", {"cap": None}, "they are not bounded"), *others]
+
+
+def _sink(value):
+    return {"sink": np.asarray(value, dtype=float)}, [
+        Switch("no sink", {"sink": None}), Switch("other column dropped", {"dropped": "last"})]
+
+
+def _yarn(value):
+    once = (0.1 * math.log(value) + 1) ** 2
+    return {"factor": once}, [Switch("YaRN's factor twice", {"factor": once ** 2}),
+                              Switch("no YaRN factor", {"factor": 1.0})]
+
+
+PARTS = {"rope": _rope, "qk_norm": _qk_norm, "window": _window, "cap": _cap, "sink": _sink,
+         "yarn": _yarn}
 
 
 def recognised(found):

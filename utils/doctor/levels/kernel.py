@@ -49,8 +49,11 @@ class Kernel(Level):
         two = [kernel_cases.shape(self.form, which) for which in (kernel_cases.SEARCH,
                                                                   kernel_cases.SECOND)]
         mask = kernel_cases.ARBITRARY[self.form.masks]
-        found = designs.of_kernels() + rare() + switches(self.form, self.options)
-        return found + constants(ask, two, self.options, mask, self.form.masks)
+        found = designs.of_kernels() + rare()
+        measured = constants(ask, two, self.options, mask, self.form.masks)
+        parts = self.options.parts
+        return (designs.unpromised(found, parts) + switches(self.form, self.options)
+                + designs.unpromised(measured, parts))
 
     def without_dropout(self, subject):
         """Return a random program as it would be without dropout on its weights."""

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from utils.doctor._search import Switch
 from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Masking
+from utils.doctor.levels import designs
 
 BANDS = (("causal off by one", Band(None, 1), "a query attends to one key too many"),
          ("causal off by one", Band(None, -1), "a query attends to one key too few"),
@@ -19,10 +20,12 @@ class Options(NamedTuple):
     align: str = "top_left"
     square: bool = False     # only n_q == n_k: causal, with unknown alignment
     grouped: bool = False
+    parts: dict = {}  # noqa: RUF012  # of today's models, as for ``designs.promised``
 
     def settings(self):
         """Return the settings of ``faulty.kernel.attention`` that are right for the kernel."""
-        return {"band": Band(None, 0) if self.causal else Band(), "align": self.align}
+        found = {"band": Band(None, 0) if self.causal else Band(), "align": self.align}
+        return found | designs.promised(self.parts)[0]
 
 
 def switches(form, options):
@@ -46,6 +49,7 @@ def switches(form, options):
         if not form.square:
             other = "bottom_right" if options.align == "top_left" else "top_left"
             found.append(Switch("other causal alignment", {"align": other}))
+    found += designs.promised(options.parts)[1]
     return [switch for switch in found + _maskings(options)
             if form.masks != "none" or not _on_keep(switch)]
 
@@ -53,7 +57,8 @@ def switches(form, options):
 def rare(one_head=False):
     """Return Switches of scales that are hardly ever meant, and so are in no homework."""
     heads = Switch("constant scale", {"scale": "heads"}, "the scale is 1/√h, of h heads")
-    others = [Switch("constant scale", {"scale": "keys"}, "the scale is 1/√n, of n keys"),
+    others = [Switch("scaled after softmax", {"scale": "after softmax"}),
+              Switch("constant scale", {"scale": "keys"}, "the scale is 1/√n, of n keys"),
               Switch("constant scale", {"scale": "times model"}, "the scale is √(h·d)")]
     return others if one_head else [heads, *others]
 

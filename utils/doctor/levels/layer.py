@@ -63,13 +63,18 @@ class Layer(Level):
         found = designs.of_kernels() if self.form.own else []
         found += designs.of_layers() if self.form.own and self.form.self_attention else []
         found += kernel_switches.rare(bool(self.heads) and self.heads[0] == 1)
-        found += layer_switches.switches(self.form, self.options)
+        parts = self.options.parts
+        return (designs.unpromised(found, parts) + layer_switches.switches(self.form, self.options)
+                + designs.unpromised(self._constants(ask), parts))
+
+    def _constants(self, ask):
+        """Return the Switches of constants that are estimated from the program."""
         if self._closed():
-            return found + layer_constants.constants(ask, self)
+            return layer_constants.constants(ask, self)
         d_head = self.heads and self.heads[1]
         kernel = layer_cases.as_kernel(ask, self.form, d_head)
-        return found + kernel_constants.constants(kernel, self._kernel_sizes(), self.options,
-                                                  MASKS[self.form.masks])
+        return kernel_constants.constants(kernel, self._kernel_sizes(), self.options,
+                                          MASKS[self.form.masks])
 
     def _closed(self):
         """Return whether weights that only copy cannot give access to the kernel inside."""

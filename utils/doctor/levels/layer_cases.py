@@ -36,7 +36,8 @@ class Form(NamedTuple):
     residual: bool = False
     post_norm: bool = False
     no_output: bool = False   # it has no W_o
-    one_of: str = ""     # letters of q, k, v with one projection for all heads
+    one_of: str = ""     # letters of q, k, v with ``kv`` projections, which the heads share
+    kv: int = 1
     wide: bool = False   # each head is as wide as the model
 
     def __str__(self):
@@ -54,7 +55,8 @@ class Form(NamedTuple):
         found |= {"post_norm": True} if self.post_norm else {}
         found |= {"epsilon": self.epsilon} if self.pre_norm or self.post_norm else {}
         found |= {"out": ""} if self.no_output else {}
-        return found | ({"shared": (0, self.one_of)} if self.one_of else {})
+        shared = 0 if self.kv == 1 else ("repeat", self.kv)
+        return found | ({"shared": (shared, self.one_of)} if self.one_of else {})
 
     def closed(self):
         """Return whether something around the kernel hides it from weights that only copy."""

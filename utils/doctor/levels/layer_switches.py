@@ -45,6 +45,8 @@ def _projections(form):
         found += [Switch("shared head", {"shared": (head, letters)},
                          f"all heads use {', '.join(letters)} of the {which} head")
                   for head, which in ((0, "first"), (-1, "last")) for letters in _some("qkv")]
+    if form.kv > 1:
+        found.append(Switch("tile for repeat", {"shared": (("tile", form.kv), form.one_of)}))
     if form.masks == "any" and not form.one_of:  # otherwise all heads have the same mask
         found += [Switch("shared head", {"shared": (head, "qkv mask")},
                          f"all heads use q, k, v and the mask of the {which} head")

@@ -34,11 +34,14 @@ def guess(module, d_model, n_heads, wide=False):
     heads = dict.fromkeys(kinds, 0)
     for name, kind in loose:
         if (kind or name) in letters:
-            found.append(Slot(name, letters[kind or name], heads[kind or name] if kind else None))
+            held = letters[kind or name]
+            kv = _groups(module, name, d_model, n_heads) if held in "kv" else 1
+            found.append(Slot(name, held, heads[kind or name] if kind else None,
+                              held if kv > 1 else "", kv))
             heads[kind or name] += 1
     found = [slot._replace(head=None, shared=slot.letters)
-             if slot.head is not None and heads[_kind(slot.name)] == 1 and n_heads > 1 else slot
-             for slot in found]
+             if slot.kv == 1 and slot.head is not None and n_heads > 1
+             and heads[_kind(slot.name)] == 1 else slot for slot in found]
     if not set("qkv") <= set("".join(slot.letters for slot in found)):
         raise RolesError(f"the parts of {type(module).__name__} that hold q, k and v cannot be "
                          'guessed; pass roles={"q": name, "k": name, "v": name, "o": name}')
@@ -57,13 +60,19 @@ def _by_shape(module, d_model, n_heads, wide):
     if n_heads > 2:  # k and v of one head, which all heads share; of two, the sizes are those of q
         packed = {square + 2 * square // n_heads: ("qkv", "kv"),
                   2 * square // n_heads: ("kv", "kv")}
-    packed |= {3 * square: ("qkv", ""), 2 * square: ("kv", "")}
+    packed = {size: (*what, 1) for size, what in packed.items()}
+    for kv in _choices(n_heads):
+        size = 2 * kv * square // n_heads
+        packed |= {square + size: ("qkv", "kv", kv), size: ("kv", "kv", kv)}
+    packed |= {3 * square: ("qkv", "", 1), 2 * square: ("kv", "", 1)}
     for name in _candidates(module):
         shape = tuple(tensors(module, name)[0].shape)
         count = math.prod(shape)
-        if count in packed:
-            letters, shared = packed[count]
-            found.append(Slot(name, letters, None, shared))
+        if letter(name) in ("k", "v") and _groups(module, name, d_model, n_heads) > 1:
+            loose.append((name, None))
+        elif count in packed:
+            letters, shared, kv = packed[count]
+            found.append(Slot(name, letters, None, shared, kv))
         elif count == square:
             loose.append((name, None))
         elif count * n_heads == square:
@@ -75,6 +84,17 @@ def _by_shape(module, d_model, n_heads, wide):
     if len(kinds) + sum(len(slot.letters) for slot in found) >= 3:
         loose = [pair for pair in loose if pair not in small]
     return found, loose
+
+
+def _choices(n_heads):
+    """Return the numbers of heads of k and v, two or more, that this many heads may share."""
+    return [kv for kv in range(2, n_heads // 2) if n_heads % kv == 0]
+
+
+def _groups(module, name, d_model, n_heads):
+    """Return how many heads a weight of k or v has, if the heads share it; 1 if not."""
+    count = math.prod(tensors(module, name)[0].shape)
+    return next((kv for kv in _choices(n_heads) if count * n_heads == kv * d_model ** 2), 1)
 
 
 def _kind(name):

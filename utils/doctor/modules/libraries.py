@@ -3,6 +3,7 @@
 For these layers, the roles of the parts and the way to pass a mask are known.
 """
 
+import contextlib
 import inspect
 import sys
 from collections.abc import Callable
@@ -88,6 +89,30 @@ def reset_norms(module):
                 variable.assign(np.full(variable.shape, value))
             elif variable is not None:
                 variable.data.fill_(value)
+
+
+@contextlib.contextmanager
+def parameters_made():
+    """Yield a list to which each parameter is appended that torch or Keras makes in the block."""
+    made = []
+    places = [(sys.modules[name].nn.Module, "register_parameter") if name == "torch" else (
+        sys.modules[name].layers.Layer, "add_weight") for name in ("torch", "keras")
+        if name in sys.modules]
+    before = [getattr(owner, method) for owner, method in places]
+
+    def noticing(make):
+        def noticed(*args, **named):
+            made.append(args)
+            return make(*args, **named)
+        return noticed
+
+    for (owner, method), make in zip(places, before, strict=True):
+        setattr(owner, method, noticing(make))
+    try:
+        yield made
+    finally:
+        for (owner, method), make in zip(places, before, strict=True):
+            setattr(owner, method, make)
 
 
 def norms(module):

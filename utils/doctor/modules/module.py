@@ -14,6 +14,7 @@ from utils.doctor.modules import bare, guess, libraries, slots
 
 PLAIN = {(True, False): libraries.plain, (True, True): libraries.plain_self,  # masks, alone
          (False, False): libraries.unmasked, (False, True): libraries.unmasked_self}
+SIZE = (12, 3)  # d_model and n_heads of a class, as long as nothing speaks for others
 
 
 class Module:
@@ -25,12 +26,13 @@ class Module:
     other modules are guessed. If that fails, ``roles_problem`` says why, and the module keeps its
     own weights. ``weights_argument``: the argument that makes it return its weights, or "".
     ``unbiased``: the letters without a bias. ``no_output``: it has no W_o. ``wide``: each head is
-    as wide as the model. ``one_of``: the letters of which all heads share one projection.
+    as wide as the model. ``one_of``: the letters of which the heads share ``kv`` projections.
     ``where``: the guessed roles in words. ``unknown``: the names of matrices without a role.
-    ``inside``: in words, a part that is an attention by its name, or "".
+    ``inside``: in words, a part that is an attention by its name, or "". ``normed``: whether it
+    holds a LayerNorm.
     """
 
-    def __init__(self, build, call, roles=None, packed=None, size=(12, 3), batch_first=True):
+    def __init__(self, build, call, roles=None, packed=None, size=SIZE, batch_first=True):
         with _subject.refusing():
             sample = build(*size)
         if not slots.framework(sample):
@@ -50,7 +52,7 @@ class Module:
         self.slots_given, self.guessed = slots.named(roles or {}, packed), not roles and not packed
         self.roles_problem, self.unbiased, self.where, self.one_of = "", "", "", ""
         self.no_output = self.wide = False
-        self.unknown, self.inside = [], ""
+        self.unknown, self.inside, self.normed, self.kv = [], "", False, 1
         self.epsilon = faulty.layer.EPSILON
         with _subject.refusing():
             self._inspect(size)
@@ -68,7 +70,9 @@ class Module:
                                     if slots.parts(sample, slot.name)[1] is None)
             self.no_output = self.guessed and all("o" not in slot.letters for slot in mine)
             self.one_of = "".join(slot.shared for slot in mine)
+            self.kv = max(slot.kv for slot in mine)
             self.unknown, self.inside = bare.unknown(sample, mine), bare.inside(sample)
+            self.normed = bool(libraries.norms(sample))
             self.where = ", ".join(f"{' | '.join(slot.letters)} in {slot.name}" for slot in mine
                                    if not slot.head)
 
@@ -135,15 +139,17 @@ class Module:
 
 
 def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_attention=False,
-              masks="any", batch_first=True):
+              masks="any", batch_first=True, size=None):
     """Return (Module, heads); heads is (h, d) for an instance, and None for a class or builder.
+
+    ``size``: (d_model, n_heads) of a class or builder that is examined in this size only.
 
     Raises ValueError if the number of heads of an instance is missing or does not divide its width,
     and RefusalError if a module cannot be built or its width cannot be found.
     """
     call = call or PLAIN[masks != "none", self_attention]
     if isinstance(program, type) or not slots.framework(program):
-        return Module(program, call, roles, packed, batch_first=batch_first), None
+        return Module(program, call, roles, packed, size or SIZE, batch_first), None
     known = libraries.known(program)
     n_heads = n_heads or (known and known.n_heads)
     if n_heads is None:

@@ -21,13 +21,14 @@ COMPUTED = ("weight_g", "weight_v", "weight_orig", "parametrizations")
 class Slot(NamedTuple):
     """The name of a part or parameter of a module, the letters of qkvo in it, and its head.
 
-    ``shared``: those of the letters of which all heads share one projection.
+    ``shared``: those of the letters of which the heads share projections, ``kv`` of them.
     """
 
     name: str
     letters: str
     head: int | None = None
     shared: str = ""
+    kv: int = 1
 
 
 def framework(module):
@@ -114,12 +115,13 @@ def _neutral(vector):
 def write(module, slot, weights, n_heads):
     """Write the part of a weight set, a dict of NumPy arrays, that belongs to a slot.
 
-    A slot with the size of a single head, and a projection that the heads share, gets the weights
-    of the first head.
+    A slot with the size of a single head gets the weights of that head, and projections that the
+    heads share get those of the first heads.
     """
     def columns(array, letter):
-        head = 0 if letter in slot.shared else slot.head
-        return array if head is None else np.split(array, n_heads, axis=-1)[head]
+        if letter in slot.shared:
+            return array[..., :array.shape[-1] // n_heads * slot.kv]
+        return array if slot.head is None else np.split(array, n_heads, axis=-1)[slot.head]
 
     for kind, variable in zip("Wb", tensors(module, slot.name), strict=True):
         if variable is None:

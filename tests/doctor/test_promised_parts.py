@@ -1,0 +1,222 @@
+"""Parts of today's models that a program is told to have; grouped modules; layers made in calls."""
+
+import argparse
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from exact import raises
+from torch import nn
+
+from utils import doctor
+from utils.doctor import command, faulty
+from utils.doctor.faults import TODAY
+from utils.doctor.faulty.kernel import Band
+
+YARN = (0.1 * np.log(4) + 1) ** 2
+HALVES = {"rotary": ("halves", 10_000.0)}
+RIGHT = {"rope": ("halves", HALVES), "pairs": (("pairs", 5e5), {"rotary": ("pairs", 5e5)}),
+         "qk_norm": ("rms", {"unit": "rms"}), "layer": ("layer", {"unit": "layer"}),
+         "l2": ("l2", {"unit": "l2"}), "window": (4, {"band": Band(3, 0)}),
+         "cap": (30, {"cap": 30.0}), "sink": (0.5, {"sink": 0.5}), "yarn": (4, {"factor": YARN})}
+SICK = [
+    ("rope", {}, "no RoPE"), ("rope", {"rotary": ("pairs", 10_000.0)}, "other RoPE pairing"),
+    ("rope", {"rotary": ("halves", 500_000.0)}, "other RoPE base"),
+    ("rope", HALVES | {"shift": 1}, "RoPE off by one"),
+    ("rope", HALVES | {"shift": -1}, "RoPE off by one"),
+    ("rope", HALVES | {"turned": "q"}, "RoPE not on both"),
+    ("rope", HALVES | {"turned": "k"}, "RoPE not on both"),
+    ("rope", HALVES | {"turned": "qkv"}, "RoPE on values"),
+    ("qk_norm", {}, "no QK-norm"), ("qk_norm", {"unit": "rms of all heads"},
+                                    "QK-norm over all heads"),
+    ("qk_norm", {"unit": "rms", "gain": 2.0}, "other gain"),
+    ("qk_norm", {"unit": "rms", "gain": 0.0}, "other gain"),
+    ("window", {"band": Band(4, 0)}, "window off by one"),
+    ("window", {"band": Band(2, 0)}, "window off by one"),
+    ("window", {"band": Band(None, 0)}, "no window"), ("window", {}, "no window"),
+    ("cap", {}, "other soft-capping"), ("cap", {"cap": 50.0}, "other soft-capping"),
+    ("sink", {}, "no sink"), ("sink", {"sink": 0.5, "dropped": "last"}, "other column dropped"),
+    ("yarn", {}, "no YaRN factor"), ("yarn", {"factor": YARN ** 2}, "YaRN's factor twice")]
+
+
+def program(settings):
+    return lambda q, k, v, keep: faulty.kernel.attention(q, k, v, keep, **settings)
+
+
+def part(name):
+    return {"pairs": "rope", "layer": "qk_norm", "l2": "qk_norm"}.get(name, name)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_program_with_the_part_that_it_is_to_have_is_healthy(name):
+    value, settings = RIGHT[name]
+    assert doctor.examine(program(settings), parts={part(name): value}).verdict == "healthy"
+    assert doctor.examine(program({}), parts={part(name): value}).verdict == "sick"
+
+
+@pytest.mark.parametrize(("name", "settings", "fault"), SICK)
+def test_what_is_wrong_with_a_part_has_a_name(name, settings, fault):
+    report = doctor.examine(program(settings), parts={name: RIGHT[name][0]})
+    assert report.verdict == "sick"
+    assert report.names[0] == (fault,)
+
+
+def test_every_fault_of_a_part_is_among_these():
+    assert {fault for _, _, fault in SICK} == {fault.name for fault in TODAY}
+
+
+def test_a_fault_of_a_part_and_another_one_are_named_together():
+    settings = HALVES | {"unit": "rms", "shift": 1, "scale": "none"}
+    report = doctor.examine(program(settings), parts={"rope": "halves", "qk_norm": "rms"})
+    assert [set(some) for some in report.names] == [{"no scale", "RoPE off by one"}]
+
+
+def rotated(x, pairing):
+    d = x.shape[-1]
+    angle = torch.arange(x.shape[-2])[:, None] * 10_000.0 ** (-torch.arange(0, d, 2) / d)
+    z = (x.unflatten(-1, (2, d // 2)).movedim(-2, -1) if pairing == "halves"
+         else x.unflatten(-1, (d // 2, 2)))
+    z = torch.view_as_complex(z.double().contiguous()) * torch.exp(1j * angle.double())
+    z = torch.view_as_real(z)
+    z = z.movedim(-1, -2) if pairing == "halves" else z
+    return z.flatten(-2).to(x.dtype)
+
+
+class Grouped(nn.Module):
+    """Attention with fewer heads of k and v, with RoPE if a pairing is given."""
+
+    pairing, tile, fused = "", False, False
+
+    def __init__(self, dim, num_heads, num_kv_heads):
+        super().__init__()
+        self.h, self.kv, self.d = num_heads, num_kv_heads, dim // num_heads
+        sizes = [self.h * self.d, self.kv * self.d, self.kv * self.d]
+        if self.fused:
+            self.qkv = nn.Linear(dim, sum(sizes))
+        else:
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, n) for n in sizes)
+        self.sizes, self.o_proj = sizes, nn.Linear(dim, dim)
+
+    def forward(self, x):
+        sides = self.qkv(x).split(self.sizes, -1) if self.fused else (
+            self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        q, k, v = (side.unflatten(-1, (-1, self.d)).transpose(1, 2) for side in sides)
+        if self.pairing:
+            q, k = rotated(q, self.pairing), rotated(k, self.pairing)
+        n = self.h // self.kv
+        k, v = ((side.repeat(1, n, 1, 1) if self.tile else side.repeat_interleave(n, 1))
+                for side in (k, v))
+        out = (q @ k.mT / self.d ** 0.5).softmax(-1) @ v
+        return self.o_proj(out.transpose(1, 2).flatten(2))
+
+
+class Tiled(Grouped):
+    tile = True
+
+
+class Fused(Grouped):
+    fused = True
+
+
+class FusedTiled(Tiled):
+    fused = True
+
+
+class Halves(Grouped):
+    pairing = "halves"
+
+
+@pytest.mark.parametrize(("kind", "fault"), [
+    (Grouped, ""), (Fused, ""), (Tiled, "tile for repeat"), (FusedTiled, "tile for repeat")])
+def test_groups_of_heads_are_a_design_and_tiling_them_a_fault(kind, fault):
+    for one in (kind, kind(64, 8, 2)):
+        report = doctor.examine(one)
+        assert report.names == ([(fault,)] if fault else []), report
+        assert report.verdict == ("sick" if fault else "note")
+
+
+def test_the_part_of_a_class_is_examined_at_the_door():
+    assert doctor.examine(Halves).notes[0].startswith("It rotates q and k")
+    assert doctor.examine(Halves, parts={"rope": "halves"}).verdict == "note"
+    assert doctor.examine(Halves, parts={"rope": "pairs"}).names == [("other RoPE pairing",)]
+    assert doctor.examine(Grouped, parts={"rope": "pairs"}).names == [("no RoPE",)]
+
+
+class New(nn.Module):
+    """A layer whose last projection is made in every call."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.q, self.k, self.v = (nn.Linear(d_model, d_model) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = (side(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+                   for side in (self.q, self.k, self.v))
+        out = ((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return nn.Linear(x.shape[-1], x.shape[-1])(out)
+
+
+def test_a_layer_that_is_made_in_every_call_is_named():
+    before = nn.Module.register_parameter
+    report = doctor.examine(New)
+    assert report.names == [("new layer in every call",)]
+    assert nn.Module.register_parameter is before
+
+
+def test_a_division_after_the_softmax_is_named():
+    def attend(q, k, v, keep=None):
+        scores = q @ k.mT
+        if keep is not None:
+            scores = scores.masked_fill(~keep, -torch.inf)
+        return scores.softmax(-1) / q.shape[-1] ** 0.5 @ v
+    assert doctor.examine(attend).names == [("scaled after softmax",)]
+
+
+def test_a_block_whose_norm_stands_elsewhere_is_told_to_show_its_attention():
+    class Block(nn.Module):
+        def __init__(self, d_model, n_heads):
+            super().__init__()
+            self.norm = nn.LayerNorm(d_model)
+            self.attention = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
+
+        def forward(self, x, padding):
+            x = x * ~padding[..., None]  # which masks nothing
+            query = self.norm(x)
+            return query + self.attention(query, x, x)[0]
+    report = doctor.examine(Block)
+    assert report.verdict == "could not examine"
+    assert "attention, of the class MultiheadAttention" in report.headline
+
+
+@pytest.mark.parametrize(("parts", "message"), [
+    ({"rotary": 1}, "parts has 'rotary'; the known ones are rope, qk_norm, window, cap, sink, "
+                    "yarn"),
+    ({"rope": "thirds"}, 'rope must be "halves" or "pairs", or (one of them, base), got '
+                         "'thirds'"),
+    ({"qk_norm": "batch"}, 'qk_norm must be "rms", "layer" or "l2", got \'batch\''),
+    ({"window": 0}, "window must be how many keys a query sees, itself included, got 0")])
+def test_an_unknown_part_or_value_is_refused(parts, message):
+    for level in ("kernel", "layer"):
+        with raises(ValueError, message):
+            doctor.examine(partial(faulty.kernel.attention), level, parts=parts)
+
+
+def test_the_command_reads_parts():
+    assert command.parts("rope=pairs:500000,window=4,cap=50,sink=0") == {
+        "rope": ("pairs", 500_000.0), "window": 4, "cap": 50.0, "sink": 0.0}
+    for text in ("rope=thirds", "window=x", "rotary=1", "cap"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            command.parts(text)
+
+
+def test_the_command_examines_parts(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text("def attend(q, k, v, keep=None):\n"
+                    "    scores = q @ k.mT / q.shape[-1] ** 0.5\n"
+                    "    if keep is not None:\n"
+                    "        scores = scores.masked_fill(~keep, float('-inf'))\n"
+                    "    return scores.softmax(-1) @ v\n")
+    assert command.main([f"{file}:attend", "--parts", "rope=halves", "--framework", "torch"]) == 1
+    assert "no RoPE" in capsys.readouterr().out
