@@ -34,7 +34,7 @@ MEMORY = re.compile(r"(memory|mem|context|ctx|cond|kv|kvs|y|enc|encout|enchidden
                     r"cross|encoder(output|outputs|out|hiddenstates|hidden|states|x)?|keyvaluestates|"
                     r"xkv|inputkv|memories)")
 MASK = re.compile(r"(?!.*(return|past))(.*masks?|keep|m|bias|attnbias|attentionbias|allowed|"
-                  r"visible|valid|(is)?pad(ding|ded)?|adj|adjacency(matrix)?)")
+                  r"visible|valid|(is)?pad(ding)?|adj|adjacency(matrix)?)")
 TURNS = re.compile(r"freqs(cis|complex)?|rope|rotary(emb)?|cos|sin|positionembeddings|ropeemb|"
                    r"(token|input)?pos(ition)?s?(ids?)?")
 PADDING = re.compile(r".*(padding|pad).*")
