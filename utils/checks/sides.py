@@ -1,0 +1,69 @@
+"""Checks of q, k and v: arrays of one framework and dtype whose axes fit together."""
+
+from utils.checks.compare import dtype_name
+
+FRAMEWORKS = {"numpy": "a NumPy array", "torch": "a PyTorch tensor",
+              "tensorflow": "a TensorFlow tensor"}
+
+
+def framework(x):
+    """Return "numpy", "torch" or "tensorflow" for their arrays, and subclasses; "" for others."""
+    homes = [kind.__module__.partition(".")[0] for kind in type(x).__mro__]
+    return next((home for home in homes if home in FRAMEWORKS), "")
+
+
+def array(x, name, axes=1):
+    """Raise unless x is an array of floating-point numbers with at least so many axes.
+
+    The error is TypeError for anything else than an array, and for integers, bools and complex
+    numbers; ValueError for fewer axes. ``name`` is the name of the argument in the message.
+    """
+    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        raise TypeError(f"{name} must be an array or a tensor, got {type(x).__name__}")
+    kind = dtype_name(x)
+    if "float" not in kind:
+        cause = ("; its real part alone would be another array" if "complex" in kind else
+                 ": the results are fractions")
+        raise TypeError(f"{name} must hold floating-point numbers, got {kind}{cause}")
+    if len(x.shape) < axes:
+        raise ValueError(f"{name} must have at least {axes} axes, got {tuple(x.shape)}")
+
+
+def same_kind(**arrays):
+    """Raise TypeError unless all arrays are of one framework, and tensors of one dtype."""
+    (first, x), *others = arrays.items()
+    for name, y in others:
+        if framework(x) != framework(y):
+            raise TypeError(f"{first} is {FRAMEWORKS.get(framework(x), type(x).__name__)}, but "
+                            f"{name} is {FRAMEWORKS.get(framework(y), type(y).__name__)}: convert "
+                            "one of them")
+        if framework(x) != "numpy" and x.dtype != y.dtype:
+            raise TypeError(f"{first} is {dtype_name(x)}, but {name} is {dtype_name(y)}: convert "
+                            "one of them")
+
+
+def sides(q, k, v=None, grouped=False):
+    """Raise unless q (…, i, d), k (…, j, d) and v (…, j, d_v) fit together.
+
+    ``v`` may be left out. ``grouped``: k and v may have fewer heads, axis -3, than q, and no keys
+    at all. The error is TypeError for what is not an array, or of another framework or dtype, else
+    ValueError.
+    """
+    arrays = {"q": q, "k": k} | ({} if v is None else {"v": v})
+    for name, x in arrays.items():
+        array(x, name, 2)
+    same_kind(**arrays)
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError("q and k must have the same head dimension (last axis): q has "
+                         f"{q.shape[-1]}, k has {k.shape[-1]}")
+    if not k.shape[-2] and framework(k) == "numpy" and not grouped:
+        raise ValueError(f"k must have at least one key, got {tuple(k.shape)}")
+    if v is None:
+        return
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError("k and v must have equally many keys (axis -2): k has "
+                         f"{k.shape[-2]}, v has {v.shape[-2]}")
+    before = {name: tuple(x.shape[:-3 if grouped else -2]) for name, x in arrays.items()}
+    if len({len(x.shape) for x in arrays.values()}) > 1 or len({*before.values()}) > 1:
+        shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays.items())
+        raise ValueError(f"q, k and v must agree in the axes before the last two, got {shapes}")
