@@ -12,14 +12,20 @@ from utils import checks
 
 
 def float64(x):
-    """Return any framework's array as a float64 NumPy array, detached from its graph."""
-    return checks.to_numpy(x).astype(np.float64)
+    """Return any framework's array as a float64 NumPy array, detached from its graph.
+
+    Raises TypeError unless it is an array of real numbers.
+    """
+    array = checks.to_numpy(x)
+    if array.dtype.kind not in "biuf" and "float" not in str(array.dtype):
+        raise TypeError(f"expected an array of real numbers, got {array.dtype}")
+    return array.astype(np.float64)
 
 
 def softmax(scores, axis=-1):
     """Return exp(scores) divided by its sum along ``axis``; if all scores are -inf, zeros."""
     scores = float64(scores)
-    largest = scores.max(axis=axis, keepdims=True)
+    largest = scores.max(axis=axis, keepdims=True, initial=-np.inf)  # also of no keys
     exps = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
     total = exps.sum(axis=axis, keepdims=True)
     return exps / np.where(total == 0.0, 1.0, total)
@@ -32,6 +38,8 @@ def repeat_heads(x, n_heads):
     ``np.repeat``, not tiled. Raises ValueError when n_heads is not a multiple of h_kv.
     """
     x = checks.to_numpy(x)
+    if x.ndim < 3:
+        raise ValueError(f"expected (…, heads, length, d), got {x.shape}")
     kv_heads = x.shape[-3]
     if n_heads % kv_heads:
         raise ValueError(f"n_heads={n_heads} is not a multiple of the {kv_heads} heads of k and v")
@@ -47,7 +55,7 @@ def attention_scores(q, k, keep=None, bias=None, scale=None, softcap=None):
     does not fit.
     """
     q, k = float64(q), float64(k)
-    keep = checks.keep(keep, q, k)
+    keep = checks.keep(keep, q, k, grouped=True)
     if q.ndim > 2 and k.shape[-3] != q.shape[-3]:
         k = repeat_heads(k, q.shape[-3])
     scale = 1.0 / np.sqrt(q.shape[-1]) if scale is None else scale
@@ -66,10 +74,12 @@ def attention(q, k, v, keep=None, bias=None, scale=None, softcap=None):
 
     ``keep`` (bool, True = may attend) and ``bias`` (added to the scores) broadcast to (…, i, j). k
     and v may have fewer heads (axis -3) than q, if that number divides the heads of q. Results are
-    float64 for inputs of any dtype.
+    float64 for inputs of any dtype. Raises as ``attention_scores`` does, and ValueError for sides
+    that do not fit together.
     """
+    q, k, v = map(float64, (q, k, v))
+    checks.sides(q, k, v, grouped=True)
     weights = softmax(attention_scores(q, k, keep, bias, scale, softcap))
-    v = float64(v)
     if weights.ndim > 2 and v.shape[-3] != weights.shape[-3]:
         v = repeat_heads(v, weights.shape[-3])
     return np.einsum("...ij,...jd->...id", weights, v), weights
@@ -90,7 +100,7 @@ def attention_loops(q, k, v, keep=None):
 
 def split_heads(x, n_heads):
     """Split the dimensions into heads: (b, i, h * d) -> (b, h, i, d)."""
-    checks.divisible(x.shape[-1], n_heads)
+    checks.heads(x, n_heads)
     return np.stack(np.split(float64(x), n_heads, axis=-1), axis=-3)
 
 

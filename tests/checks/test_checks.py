@@ -25,8 +25,8 @@ Q, K, _ = sizes.qkv()  # scores (b, h, i, j) = (2, 3, 5, 7)
     (12, 100, "d_model=12 is not divisible by n_heads=100 (remainder 12); nearest divisors: 3, "
               "4, 6, 12"),
     (7, 3, "d_model=7 is not divisible by n_heads=3 (remainder 1); nearest divisors: 1, 7"),
-    (12, 0, "d_model=12 is not divisible by n_heads=0; nearest divisors: 1, 2, 3, 4"),
-    (12, -3, "d_model=12 is not divisible by n_heads=-3; nearest divisors: 1, 2, 3, 4")])
+    (12, 0, "n_heads must be at least 1, got 0"),
+    (12, -3, "n_heads must be at least 1, got -3")])
 def test_heads_that_do_not_divide_name_the_nearest_that_do(d_model, n_heads, message):
     with raises(ValueError, message):
         checks.divisible(d_model, n_heads)

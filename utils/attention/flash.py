@@ -25,7 +25,7 @@ def partial(q, k, v, keep=None):
     context of zeros and an lse of -inf, the *empty state*. ``keep`` and errors as in
     ``utils.attention.torch.attention``.
     """
-    return partial_state(q, k, v, checks.keep(keep, q, k))
+    return partial_state(q, k, v, checks.keep(keep, q, k, v))
 
 
 def partial_state(q, k, v, keep):

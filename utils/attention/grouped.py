@@ -22,7 +22,7 @@ def folded_attention(q, k, v, keep=None):
     """
     group, (batch, n_heads, n_q, d) = cache_checks.shared(q, k, v), q.shape
     kv_heads, n_k = k.shape[1:3]
-    keep = checks.keep(keep, q, k)
+    keep = checks.keep(keep, q, k, v, grouped=True)
     if keep is not None:
         keep = keep.expand(batch, n_heads, n_q, n_k)
         keep = keep.reshape(batch, kv_heads, group * n_q, n_k)
@@ -42,7 +42,7 @@ def grouped_attention(q, k, v, keep=None, causal=False):
     if q.shape[-2] == 1 and not causal:
         return folded_attention(q, k, v, keep)
     cache_checks.shared(q, k, v)
-    keep = checks.keep(keep, q, k)
+    keep = checks.keep(keep, q, k, v, grouped=True)
     return sdpa(q, k, v, keep, causal, enable_gqa=True)
 
 

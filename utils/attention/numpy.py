@@ -36,7 +36,7 @@ def masked_softmax(scores, keep=None):
     """
     if keep is None:
         return softmax(scores)
-    empty = ~keep.any(axis=-1, keepdims=True)  # (…, i, 1)
+    empty = ~checks.boolean(keep).any(axis=-1, keepdims=True)  # (…, i, 1)
     scores = np.where(keep, scores, -np.inf)
     return np.where(empty, 0, softmax(np.where(empty, 0, scores)))
 
@@ -48,7 +48,7 @@ def attention(q, k, v, keep=None):
     broadcasts to (…, i, j). Raises ValueError or TypeError for a mask that does not fit. Source:
     https://arxiv.org/abs/1706.03762, equation 1.
     """
-    keep = checks.keep(keep, q, k)
+    keep = checks.keep(keep, q, k, v)
     scores = q @ k.swapaxes(-2, -1) / math.sqrt(q.shape[-1])  # (…, i, j)
     weights = masked_softmax(scores, keep)
     return weights @ v, weights
@@ -60,7 +60,7 @@ def additive_attention(q, k, v, W_q, W_k, w_v, keep=None):
     (…, i, d_q), (…, j, d_k), (…, j, d_v) -> (…, i, d_v), (…, i, j). ``W_q``, ``W_k`` and ``w_v`` as
     in ``additive_scores``; ``keep`` and errors as in ``attention``.
     """
-    keep = checks.keep(keep, q @ W_q, k @ W_k)
+    keep = checks.keep(keep, q @ W_q, k @ W_k, v)
     weights = masked_softmax(additive_scores(q, k, W_q, W_k, w_v), keep)
     return weights @ v, weights
 

@@ -24,7 +24,7 @@ def masked_softmax(scores, keep=None):
     """
     if keep is None:
         return scores.softmax(dim=-1)
-    empty = ~keep.any(dim=-1, keepdim=True)  # (…, i, 1)
+    empty = ~checks.boolean(keep).any(dim=-1, keepdim=True)  # (…, i, 1)
     scores = scores.masked_fill(~keep, -math.inf).masked_fill(empty, 0)
     return scores.softmax(dim=-1).masked_fill(empty, 0)
 
@@ -36,7 +36,7 @@ def attention(q, k, v, keep=None):
     broadcasts to (…, i, j). Raises ValueError or TypeError for a mask that does not fit. Source:
     https://arxiv.org/abs/1706.03762, equation 1.
     """
-    keep = checks.keep(keep, q, k)
+    keep = checks.keep(keep, q, k, v)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (…, i, j)
     weights = masked_softmax(scores, keep)
     return weights @ v, weights
@@ -50,7 +50,7 @@ def additive_attention(q, k, v, W_q, W_k, w_v, keep=None):
     https://arxiv.org/abs/1409.0473, appendix A.1.2.
     """
     q, k = q @ W_q, k @ W_k  # (…, i, hidden), (…, j, hidden)
-    keep = checks.keep(keep, q, k)
+    keep = checks.keep(keep, q, k, v)
     scores = torch.tanh(q[..., :, None, :] + k[..., None, :, :]) @ w_v  # (…, i, j)
     weights = masked_softmax(scores, keep)
     return weights @ v, weights
@@ -101,7 +101,7 @@ def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
     ``dropout`` is the probability with which a weight is dropped; pass 0 in evaluation. Raises as
     ``attention`` does, and ValueError for ``causal`` with n_q != n_k.
     """
-    keep = checks.keep(keep, q, k)
+    keep = checks.keep(keep, q, k, v)
     return sdpa(q, k, v, keep, causal, dropout_p=dropout)
 
 
@@ -115,7 +115,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model, n_heads, dropout=0.0, bias=True, d_in=None, d_out=None):
         super().__init__()
-        checks.divisible(d_model, n_heads)
+        checks.layer(d_model, n_heads, dropout, d_in, d_out)
         self.n_heads, self.dropout = n_heads, dropout
         self.W_qkv = nn.Linear(d_in or d_model, 3 * d_model, bias=bias)
         self.W_o = nn.Linear(d_model, d_out or d_model, bias=bias)
@@ -138,7 +138,7 @@ class MultiHeadAttention(nn.Module):
         before dropout; ``return_weights`` does not change out. Raises as ``fused_attention`` does.
         """
         q, k, v = self.project(x, memory)
-        keep = checks.keep(keep, q, k)
+        keep = checks.keep(keep, q, k, v)
         dropout = self.dropout if self.training else 0.0
         context = sdpa(q, k, v, keep, causal, dropout_p=dropout)
         out = self.W_o(merge_heads(context))  # (b, i, e)

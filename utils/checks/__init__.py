@@ -15,9 +15,12 @@ from utils.checks.compare import (
     to_numpy,
 )
 from utils.checks.dialects import sequence_first, sequence_mask, valid_lens
+from utils.checks.numbers import count, counts, integers, layer, probability
+from utils.checks.sides import array, same_kind, sides
 
 __all__ = [
-    "TOLERANCES", "boolean", "check_close", "check_shapes", "corner", "difference", "differences",
-    "divisible", "drop", "dtype_name", "heads", "keep", "lengths", "per_head", "sequence_first",
-    "sequence_mask", "to_numpy", "valid_lens",
+    "TOLERANCES", "array", "boolean", "check_close", "check_shapes", "corner", "count", "counts",
+    "difference", "differences", "divisible", "drop", "dtype_name", "heads", "integers", "keep",
+    "layer", "lengths", "per_head", "probability", "same_kind", "sequence_first", "sequence_mask",
+    "sides", "to_numpy", "valid_lens",
 ]

@@ -8,39 +8,40 @@ import sys
 import numpy as np
 
 from utils.checks.compare import check_shapes, dtype_name, to_numpy
+from utils.checks.numbers import count, counts, layer
+from utils.checks.sides import framework, sides
 
 
 def divisible(d_model, n_heads):
-    """Return d_model // n_heads. Raises ValueError when n_heads does not divide d_model."""
-    if n_heads < 1 or d_model % n_heads:
-        divisors = [n for n in range(1, d_model + 1) if d_model % n == 0]
-        nearest = sorted(sorted(divisors, key=lambda n: abs(n - n_heads))[:4])
-        remainder = f" (remainder {d_model % n_heads})" if n_heads > 0 else ""
-        raise ValueError(f"d_model={d_model} is not divisible by n_heads={n_heads}{remainder}; "
-                         f"nearest divisors: {', '.join(map(str, nearest))}")
+    """Return d_model // n_heads.
+
+    Raises TypeError unless both are integers, and ValueError when n_heads does not divide d_model.
+    """
+    layer(d_model, n_heads)
     return d_model // n_heads
 
 
 def heads(x, n_heads):
     """Return the head dimension of x, (b, i, h * d) -> d.
 
-    Raises ValueError unless x has three axes and n_heads divides the size of the last.
+    Raises ValueError unless x has three axes and n_heads divides the size of the last, TypeError
+    unless it is an array.
     """
+    if not hasattr(x, "shape"):
+        raise TypeError(f"expected an array or a tensor, got {type(x).__name__}")
     if len(x.shape) != 3:
         raise ValueError(f"expected three axes (batch, length, d_model), got {tuple(x.shape)}")
     return divisible(x.shape[-1], n_heads)
 
 
-def keep(keep, q, k):
+def keep(keep, q, k, v=None, grouped=False):
     """Return ``keep`` as a bool array of q's framework and device, or None when it is None.
 
     ``q`` is (…, i, d), ``k`` is (…, j, d), and keep must broadcast to (…, i, j); True = may attend.
     Raises TypeError when keep is not bool, ValueError when its shape cannot broadcast or is
-    ambiguous, or when the head dimensions of q and k differ.
+    ambiguous, and as ``checks.sides`` does for q, k and ``v``.
     """
-    if q.shape[-1] != k.shape[-1]:
-        raise ValueError("q and k must have the same head dimension (last axis): q has "
-                         f"{q.shape[-1]}, k has {k.shape[-1]}")
+    sides(q, k, v, grouped)
     return None if keep is None else _fitting(keep, (*q.shape[:-1], k.shape[-2]), q)
 
 
@@ -68,10 +69,10 @@ def per_head(q, k, v, n_heads, keep=None):
         if heads(side, n_heads) != d_head:
             raise ValueError("q, k and v must have the same d_model (last axis): q has "
                              f"{q.shape[-1]}, {name} has {side.shape[-1]}")
+    sides(q, k, v)
     shape = (q.shape[0], n_heads, q.shape[1], k.shape[1])
     keep = _fitting(np.True_ if keep is None else keep, shape, q)
-    framework = type(q).__module__.partition(".")[0]
-    return d_head, sys.modules[framework].broadcast_to(keep, shape)
+    return d_head, sys.modules[framework(q)].broadcast_to(keep, shape)
 
 
 def _fitting(keep, scores, like, name="keep", sense="True = may attend"):
@@ -80,10 +81,10 @@ def _fitting(keep, scores, like, name="keep", sense="True = may attend"):
     _broadcasts(tuple(keep.shape), scores, name)
     while len(keep.shape) < 2:
         keep = keep[None]  # SDPA needs at least (i, j)
-    homes = {kind.__module__.partition(".")[0] for kind in type(like).__mro__}  # subclasses, too
-    if "torch" in homes:
+    home = framework(like)
+    if home == "torch":
         return sys.modules["torch"].as_tensor(keep, device=like.device)
-    if "tensorflow" in homes:
+    if home == "tensorflow":
         return sys.modules["tensorflow"].convert_to_tensor(keep)
     return to_numpy(keep)
 
@@ -144,7 +145,8 @@ def _likely_cause(shape, scores, name):
 
 
 def corner(n_q, n_k, align):
-    """Raise ValueError unless the alignment of a causal mask (i, j) is known."""
+    """Raise ValueError unless the alignment of a causal mask (i, j) is known; n_q, n_k: counts."""
+    counts(n_q=n_q, n_k=n_k)
     corners = ("top_left", "bottom_right")
     if align not in corners and (align is not None or n_q != n_k):
         raise ValueError(f"align must be {corners[0]!r} or {corners[1]!r}, or None if n_q == n_k, "
@@ -153,7 +155,8 @@ def corner(n_q, n_k, align):
 
 def lengths(lengths, n_k):
     """Return ``lengths`` as an array (b,). Raises ValueError unless integers in 0 .. n_k."""
-    lengths = np.asarray(lengths)
+    count(n_k, "n_k")
+    lengths = to_numpy(lengths)
     if (lengths.ndim != 1 or lengths.dtype.kind not in "iu"
             or (lengths < 0).any() or (lengths > n_k).any()):
         raise ValueError(f"lengths must be integers (b,) in 0 .. n_k={n_k}, got "

@@ -16,7 +16,7 @@ def tiled_keep(q, k, v, keep, causal, tile):
         raise ValueError(f"tile must be at least 1, got {tile}")
     if causal:
         square(q, k)
-    return checks.keep(keep, q, k)
+    return checks.keep(keep, q, k, v)
 
 
 def with_causal(keep, causal, q, k):

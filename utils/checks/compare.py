@@ -59,12 +59,25 @@ def difference(got, expected):
 
 
 def differences(got, expected):
-    """Return |got - expected| / max(1, max|expected|), float64: ``difference`` for each element."""
-    got, expected = (to_numpy(x).astype(np.float64) for x in (got, expected))
+    """Return |got - expected| / max(1, max|expected|), float64: ``difference`` for each element.
+
+    Raises TypeError for what is not an array of real numbers, and ValueError for other shapes.
+    """
+    got, expected = (_real(x, name) for x, name in ((got, "got"), (expected, "expected")))
+    if got.shape != expected.shape and 1 not in (got.size, expected.size):
+        raise ValueError(f"shapes differ: got {got.shape}, expected {expected.shape}")
     same = (got == expected) | (np.isnan(got) & np.isnan(expected))
     largest = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(same, 0.0, np.abs(got - expected) / largest)
+
+
+def _real(x, name):
+    """Return an array as float64. Raises TypeError unless it holds real numbers."""
+    x = to_numpy(x)
+    if x.dtype.kind not in "biuf" and "float" not in str(x.dtype):
+        raise TypeError(f"{name} must be an array of real numbers, got {x.dtype}")
+    return x.astype(np.float64)
 
 
 def check_close(got, expected, tolerance=None):
@@ -79,7 +92,7 @@ def check_close(got, expected, tolerance=None):
     a, b = to_numpy(got), to_numpy(expected)
     if a.shape != b.shape:
         raise AssertionError(f"shapes differ: got {a.shape}, expected {b.shape}")
-    gap = difference(a, b)
+    gap = difference(a, b)  # raises TypeError for what is not real numbers
     if not gap <= tolerance:
         gaps = np.nan_to_num(differences(a, b), nan=np.inf)
         worst = tuple(int(n) for n in np.unravel_index(np.argmax(gaps), gaps.shape))

@@ -38,6 +38,7 @@ def window(n_q, n_k, left, right=0, align=None):
 
     ``left`` and ``right`` count keys and are at least 0; ``align`` as in ``offsets``.
     """
+    left, right = checks.counts(least=0, left=left, right=right)
     offset = offsets(n_q, n_k, align)
     return (-left <= offset) & (offset <= right)
 
@@ -58,7 +59,10 @@ def band(positions, n_k, left=None, right=None):
     query's position. The result is (i, j) or (b, 1, i, j). ``left`` and ``right`` count keys;
     None = no limit. ``causal`` and ``window`` are bands of queries at consecutive positions.
     """
-    positions = np.asarray(positions)
+    positions = checks.integers(positions, "positions")
+    checks.counts(least=0, **{name: n for name, n in (("left", left), ("right", right))
+                              if n is not None})
+    checks.count(n_k, "n_k")
     positions = positions[:, None] if positions.ndim == 2 else positions
     offset = np.arange(n_k) - positions[..., None]  # (…, i, j), j - p
     keep = np.ones(offset.shape, dtype=bool)

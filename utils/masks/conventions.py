@@ -20,7 +20,10 @@ def to_additive(keep, dtype=np.float32):
 
 def from_additive(mask):
     """Return keep from an additive mask of 0 and -inf. Raises ValueError for any other value."""
-    mask = np.asarray(mask)
+    mask = checks.to_numpy(mask)
+    if mask.dtype == bool:
+        raise TypeError("an additive mask contains 0 (may attend) and -inf (masked), got bool: if "
+                        "True means may attend, it is keep already")
     keep = mask == 0
     if not (keep | np.isneginf(mask)).all():
         raise ValueError("an additive mask contains only 0 (may attend) and -inf (masked); this "
