@@ -8,6 +8,8 @@ arrays; ``torch.as_tensor`` and TensorFlow accept them unchanged.
 
 import numpy as np
 
+from utils import checks
+
 BATCH = 2      # b: examples
 N_Q = 5        # i: queries
 N_K = 7        # j: keys
@@ -23,8 +25,10 @@ GROUPED_HEADS, KV_HEADS = 6, 2   # heads of q, and of k and v, in grouped attent
 def qkv(seed=0, *, batch=BATCH, heads=HEADS, kv_heads=None, n_q=N_Q, n_k=N_K,
         d_head=D_HEAD, d_v=D_V):
     """Return random q, k, v: (b, h, i, d), (b, h, j, d), (b, h, j, d_v), float64, variance 1."""
-    rng = np.random.default_rng(seed)
     kv_heads = heads if kv_heads is None else kv_heads
+    checks.counts(batch=batch, heads=heads, kv_heads=kv_heads, n_q=n_q, n_k=n_k, d_head=d_head,
+                  d_v=d_v)
+    rng = np.random.default_rng(seed)
     return (rng.standard_normal((batch, heads, n_q, d_head)),
             rng.standard_normal((batch, kv_heads, n_k, d_head)),
             rng.standard_normal((batch, kv_heads, n_k, d_v)))
@@ -32,6 +36,7 @@ def qkv(seed=0, *, batch=BATCH, heads=HEADS, kv_heads=None, n_q=N_Q, n_k=N_K,
 
 def sides(seed=0, *, batch=BATCH, n_q=N_Q, n_k=N_K, d_in=D_IN):
     """Return random x (b, i, d_in) for the queries and memory (b, j, d_in) for keys and values."""
+    checks.counts(batch=batch, n_q=n_q, n_k=n_k, d_in=d_in)
     rng = np.random.default_rng(seed)
     return (rng.standard_normal((batch, n_q, d_in)),
             rng.standard_normal((batch, n_k, d_in)))
@@ -39,6 +44,7 @@ def sides(seed=0, *, batch=BATCH, n_q=N_Q, n_k=N_K, d_in=D_IN):
 
 def lengths(seed=0, *, batch=BATCH, n_k=N_K):
     """Return the length of each example, (b,), integers: one is n_k, the others 1 .. n_k - 1."""
+    checks.counts(batch=batch, n_k=n_k)
     rng = np.random.default_rng(seed)
     result = rng.integers(1, max(n_k, 2), size=batch)
     result[rng.integers(batch)] = n_k
@@ -52,6 +58,7 @@ def weights(seed=0, *, d_in=D_IN, d_model=D_MODEL, d_out=D_OUT, bias=True):
     are normal with variance 1 / fan-in. ``b_q b_k b_v`` are (d_model,) and ``b_o`` is (d_out,),
     normal with variance 1, or zeros when ``bias`` is False.
     """
+    checks.counts(d_in=d_in, d_model=d_model, d_out=d_out)
     rng = np.random.default_rng(seed)
     result = {name: rng.standard_normal((d_in, d_model)) / np.sqrt(d_in)
               for name in ("W_q", "W_k", "W_v")}

@@ -263,7 +263,7 @@ def test_positions_begin_at_zero():
 @pytest.mark.parametrize("window", [0, -1])
 @pytest.mark.parametrize("make", [Cache, lambda window: CausalAttention(12, 3, window)])
 def test_a_window_below_one_is_refused(make, window):
-    with pytest.raises(ValueError, match=rf"^window must be at least 1 .* or None, got {window}$"):
+    with pytest.raises(ValueError, match=f"^window must be at least 1, got {window}$"):
         make(window)
 
 

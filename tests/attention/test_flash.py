@@ -335,11 +335,10 @@ def test_bad_input_is_refused():
     with raises(ValueError, "causal=True requires n_q == n_k, got n_q=5 and n_k=7: choose an "
                             "alignment with keep=masks.causal(n_q, n_k, align=...)"):
         tiled_attention(q, k, v, causal=True)
-    with raises(ValueError, "array 3 must be (b, h, j, e), got (2, 3, 6, 8): axis j has size 6 "
-                            "here, and 7 in an earlier array"):
+    with raises(ValueError, "k and v must have equally many keys (axis -2): k has 7, v has 6"):
         tiled_attention(q, k, v[:, :, :6])
-    with raises(ValueError, "array 2 must be (b, h, j, d), got (2, 1, 7, 4): axis h has size 1 "
-                            "here, and 3 in an earlier array"):
+    with raises(ValueError, "q, k and v must agree in the axes before the last two, got q "
+                            "(2, 3, 5, 4), k (2, 1, 7, 4), v (2, 3, 7, 8)"):
         tiled_attention(q, k[:, :1], v)
     with pytest.raises(TypeError, match="keep must be bool"):
         tiled_attention(q, k, v, np.ones((5, 7)))

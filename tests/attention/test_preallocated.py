@@ -75,12 +75,12 @@ def test_too_little_room_is_told_with_the_numbers():
 
 @pytest.mark.parametrize("room", [0, -3])
 def test_a_cache_without_room_is_refused(room):
-    with pytest.raises(ValueError, match=f"room must be at least 1 token, got {room}"):
+    with pytest.raises(ValueError, match=f"room must be at least 1, got {room}"):
         PreallocatedCache(room)
 
 
 def test_a_window_below_one_is_refused():
-    with pytest.raises(ValueError, match=r"window must be at least 1 .* got 0"):
+    with pytest.raises(ValueError, match="window must be at least 1, got 0"):
         PreallocatedCache(5, 0)
 
 

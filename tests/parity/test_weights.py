@@ -318,7 +318,7 @@ def test_names_of_no_layout_are_refused():
     with raises(ValueError, f"expected {names}, got W_o.bias"):
         weights.from_qkv_module({"W_o.bias": params["W_o.bias"]})
     extra = {"W_qkv.scale": W["b_q"]}
-    with pytest.raises(ValueError, match=r"W_qkv.scale; to read those, use from_qkv_module$"):
+    with pytest.raises(ValueError, match=r"a weight set has no place for W_qkv.scale$"):
         weights.from_qkv_module(weights.to_qkv_module(W) | extra)
 
 

@@ -98,7 +98,7 @@ class CausalAttention(MultiHeadAttention):
         or start at 0. The cache is extended by the keys of x. At padding, out is the bias of W_o.
         Raises as ``Cache.extend`` does, and ValueError for a cache of another window.
         """
-        cache_checks.same_window(self, cache)
+        cache_checks.step(self, x, cache)
         plain = positions is None and cache is None and self.window is None
         if positions is None:
             positions = (Cache() if cache is None else cache).next_positions(x)

@@ -39,9 +39,9 @@ def grouped_attention(q, k, v, keep=None, causal=False):
     and v only if d_v is not d. ``keep`` and ``causal`` as for ``fused_attention``. Raises
     as both do.
     """
+    cache_checks.shared(q, k, v)
     if q.shape[-2] == 1 and not causal:
         return folded_attention(q, k, v, keep)
-    cache_checks.shared(q, k, v)
     keep = checks.keep(keep, q, k, v, grouped=True)
     return sdpa(q, k, v, keep, causal, enable_gqa=True)
 
@@ -64,6 +64,7 @@ class GroupedAttention(CausalAttention):
 
     def project(self, x):
         """Return q, k, v split into heads: (b, h, i, d), (b, h_kv, i, d), (b, h_kv, i, d)."""
+        checks.inputs(self.W_qkv, x)
         q, k, v = self.W_qkv(x).split(self.widths, dim=-1)
         return (split_heads(q, self.n_heads), split_heads(k, self.n_kv_heads),
                 split_heads(v, self.n_kv_heads))

@@ -9,8 +9,8 @@ def split_heads(x, n_heads):
     The result is a view: no element is copied. Raises ValueError when n_heads does not divide the
     last axis.
     """
-    batch, length, d_model = x.shape
     d_head = checks.heads(x, n_heads)
+    batch, length, d_model = x.shape
     return x.view(batch, length, n_heads, d_head).transpose(1, 2)  # (b, h, i, d)
 
 
@@ -19,5 +19,6 @@ def merge_heads(x):
 
     The result is a copy, unless ``x`` is stored in memory as (b, i, h, d).
     """
+    checks.check_shapes("b h i d", x)
     batch, n_heads, length, d_head = x.shape
     return x.transpose(1, 2).reshape(batch, length, n_heads * d_head)  # (b, i, e)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from utils import masks
+from utils import checks, masks
 
 
 def sinusoidal(positions, e, base=10_000.0):
@@ -31,8 +31,7 @@ def rotary(positions, d, base=10_000.0):
     device of ``positions``. Raises ValueError when d is odd. Source: Su et al. 2021,
     https://arxiv.org/abs/2104.09864.
     """
-    if d % 2:
-        raise ValueError(f"d must be even, because dimensions are rotated in pairs, got d={d}")
+    checks.angles(d, base)
     positions = torch.as_tensor(positions)
     dtype = positions.dtype if positions.is_floating_point() else torch.float32
     n = torch.arange(d // 2, dtype=torch.float64, device=positions.device)
@@ -58,7 +57,8 @@ def rotate(x, cos, sin, interleaved=False):
 
 def check_angles(x, cos, sin):
     """Raise ValueError unless cos and sin, (…, i, at most d / 2), broadcast to x, (…, i, d)."""
-    shape, axes = tuple(cos.shape), tuple(x.shape[:-1])
+    shape, axes = tuple(cos.shape), tuple(np.shape(x)[:-1])
+    checks.array(x, "x", 2)
     if sin.shape != cos.shape:
         raise ValueError(f"cos and sin must have one shape, got {shape} and {tuple(sin.shape)}")
     if 2 * shape[-1] > x.shape[-1]:
@@ -82,8 +82,7 @@ def alibi_slopes(n_heads):
     one, starting with its first. Raises ValueError for fewer than one head. Source: Press, Smith
     and Lewis 2022, https://arxiv.org/abs/2108.12409, section 3, and their program.
     """
-    if n_heads < 1:
-        raise ValueError(f"n_heads must be at least 1, got {n_heads}")
+    checks.count(n_heads, "n_heads")
     power = 2 ** (int(n_heads).bit_length() - 1)  # the largest power of two <= n_heads
     slopes = 2.0 ** (-8 / power * np.arange(1, power + 1))
     between = 2.0 ** (-4 / power * np.arange(1, 2 * power, 2))

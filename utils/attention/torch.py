@@ -33,7 +33,8 @@ def attention(q, k, v, keep=None):
     """Return (context, weights), (…, i, d_v) and (…, i, j).
 
     q is (…, i, d), k is (…, j, d), v is (…, j, d_v). ``keep`` is bool, True = may attend, and
-    broadcasts to (…, i, j). Raises ValueError or TypeError for a mask that does not fit. Source:
+    broadcasts to (…, i, j). Masked values must be finite, because 0 times NaN is NaN. Raises
+    ValueError or TypeError for sides or a mask that do not fit. Source:
     https://arxiv.org/abs/1706.03762, equation 1.
     """
     keep = checks.keep(keep, q, k, v)
@@ -80,8 +81,10 @@ def sdpa(q, k, v, keep=None, causal=False, **options):
 
     (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v). ``keep`` is None or a bool tensor
     that broadcasts to (b, h, i, j); it is not checked. ``causal=True`` adds the causal mask, which
-    is not stored if there is no other mask. Raises ValueError for ``causal`` with n_q != n_k.
+    is not stored if there is no other mask. Raises ValueError or TypeError for sides that do not
+    fit, and ValueError for ``causal`` with n_q != n_k.
     """
+    checks.sides(q, k, v, grouped=True)
     if keep is None and (not causal or q.shape[-2] == k.shape[-2]):
         return F.scaled_dot_product_attention(
             q, k, v, is_causal=causal, **options)
@@ -97,7 +100,8 @@ def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
 
     (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v), by PyTorch's
     `scaled_dot_product_attention`. (On a CPU, that does store the weights if there is dropout, or
-    if d_v is not d.) ``keep`` as in ``attention``; ``causal=True`` adds the causal mask.
+    if d_v is not d.) Masked keys and values must be finite: the kernel adds -inf to the scores, and
+    NaN stays NaN. ``keep`` as in ``attention``; ``causal=True`` adds the causal mask.
     ``dropout`` is the probability with which a weight is dropped; pass 0 in evaluation. Raises as
     ``attention`` does, and ValueError for ``causal`` with n_q != n_k.
     """
@@ -122,6 +126,7 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, x, memory=None):
         """Return q, k and v, split into heads, (b, h, i or j, d)."""
+        checks.inputs(self.W_qkv, x, memory)
         if memory is None:
             qkv = self.W_qkv(x).chunk(3, dim=-1)  # 3 × (b, i, e)
         else:

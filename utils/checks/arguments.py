@@ -9,7 +9,7 @@ import numpy as np
 
 from utils.checks.compare import check_shapes, dtype_name, to_numpy
 from utils.checks.numbers import count, counts, layer
-from utils.checks.sides import framework, sides
+from utils.checks.sides import LEFT_OUT, framework, sides
 
 
 def divisible(d_model, n_heads):
@@ -34,7 +34,7 @@ def heads(x, n_heads):
     return divisible(x.shape[-1], n_heads)
 
 
-def keep(keep, q, k, v=None, grouped=False):
+def keep(keep, q, k, v=LEFT_OUT, grouped=False):
     """Return ``keep`` as a bool array of q's framework and device, or None when it is None.
 
     ``q`` is (…, i, d), ``k`` is (…, j, d), and keep must broadcast to (…, i, j); True = may attend.

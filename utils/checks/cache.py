@@ -2,17 +2,21 @@
 
 import torch
 
+from utils.checks.numbers import count, counts
+from utils.checks.sides import inputs, sides
+
 
 def window(window):
-    """Return ``window``. Raises ValueError unless it is None or at least 1."""
-    if window is not None and window < 1:
-        raise ValueError("window must be at least 1 (a query attends to its own position) or None, "
-                         f"got {window}")
-    return window
+    """Return ``window``. Raises ValueError unless it is None or at least 1, and so an integer."""
+    return None if window is None else count(window, "window")
 
 
-def same_window(attention, cache):
-    """Raise ValueError unless the layer and its cache, if there is one, have the same window."""
+def step(attention, x, cache):
+    """Raise unless x (b, i, e) fits the layer, and its cache, if it has one, has its window.
+
+    The error is that of ``checks.inputs`` for x, and ValueError for another window.
+    """
+    inputs(attention.W_qkv, x)
     if cache is not None and cache.window != attention.window:
         raise ValueError(f"the layer has window={attention.window}, but its cache has window="
                          f"{cache.window}: create the cache with Cache({attention.window})")
@@ -75,9 +79,10 @@ def latest(positions):
 def group(n_heads, n_kv_heads):
     """Return how many heads of q share each head of k and v.
 
-    Raises ValueError when n_heads is not a multiple of n_kv_heads.
+    Raises ValueError when n_heads is not a multiple of n_kv_heads, TypeError unless it is a count.
     """
-    if n_kv_heads < 1 or n_heads % n_kv_heads:
+    counts(n_heads=n_heads, n_kv_heads=n_kv_heads)
+    if n_heads % n_kv_heads:
         possible = [n for n in range(1, n_heads + 1) if n_heads % n == 0]
         raise ValueError(f"n_kv_heads must divide n_heads={n_heads}, got n_kv_heads={n_kv_heads}; "
                          f"possible: {', '.join(map(str, possible))}")
@@ -89,6 +94,7 @@ def shared(q, k, v):
 
     Raises ValueError when the shapes are not of this form or do not fit together.
     """
+    sides(q, k, v, grouped=True)
     shapes = [tuple(side.shape) for side in (q, k, v)]
     if {len(shape) for shape in shapes} != {4} or shapes[1][:3] != shapes[2][:3] or (
             shapes[0][0] != shapes[1][0]):
@@ -98,10 +104,8 @@ def shared(q, k, v):
 
 
 def room(room):
-    """Return ``room``. Raises ValueError unless it is at least 1."""
-    if room < 1:
-        raise ValueError(f"room must be at least 1 token, got {room}")
-    return room
+    """Return ``room``. Raises ValueError unless it is at least 1, and so an integer."""
+    return count(room, "room")
 
 
 def fits_room(room, held, new):

@@ -11,12 +11,12 @@ def tiled_keep(q, k, v, keep, causal, tile):
     Raises ValueError unless q is (b, h, i, d), k (b, h, j, d) and v (b, h, j, d_v), the mask fits,
     n_q == n_k if ``causal``, and ``tile`` is at least 1; TypeError for a mask that is not bool.
     """
+    keep = checks.keep(keep, q, k, v)
     checks.check_shapes("b h i d, b h j d, b h j e", q, k, v)
-    if tile < 1:
-        raise ValueError(f"tile must be at least 1, got {tile}")
+    checks.count(tile, "tile")
     if causal:
         square(q, k)
-    return checks.keep(keep, q, k, v)
+    return keep
 
 
 def with_causal(keep, causal, q, k):

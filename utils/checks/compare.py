@@ -36,6 +36,9 @@ def check_shapes(pattern, *arrays):
         raise ValueError(f"the pattern {pattern!r} has {len(terms)} arrays, got {len(arrays)}")
     sizes = {}
     for number, (term, array) in enumerate(zip(terms, arrays, strict=True), start=1):
+        if not hasattr(array, "shape"):
+            raise TypeError(f"array {number} must be ({', '.join(term)}), got "
+                            f"{type(array).__name__}")
         shape = tuple(array.shape)
         if len(term) != len(shape):
             raise ValueError(f"array {number} must be ({', '.join(term)}), got {shape}")
@@ -89,10 +92,10 @@ def check_close(got, expected, tolerance=None):
     """
     name = dtype_name(got)
     tolerance = TOLERANCES.get(name, 0.0) if tolerance is None else tolerance
-    a, b = to_numpy(got), to_numpy(expected)
+    a, b = _real(got, "got"), _real(expected, "expected")
     if a.shape != b.shape:
         raise AssertionError(f"shapes differ: got {a.shape}, expected {b.shape}")
-    gap = difference(a, b)  # raises TypeError for what is not real numbers
+    gap = difference(a, b)
     if not gap <= tolerance:
         gaps = np.nan_to_num(differences(a, b), nan=np.inf)
         worst = tuple(int(n) for n in np.unravel_index(np.argmax(gaps), gaps.shape))

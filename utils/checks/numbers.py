@@ -1,5 +1,6 @@
 """Checks of single numbers: counts and probabilities."""
 
+import math
 import numbers
 import operator
 
@@ -49,6 +50,17 @@ def probability(value, name):
         raise ValueError(f"{name} must be 0 or more and less than 1, because it is a probability, "
                          f"got {value}")
     return value
+
+
+def angles(d, base):
+    """Raise unless RoPE can rotate d dimensions in pairs, with this base of the angles."""
+    count(d, "d")
+    if d % 2:
+        raise ValueError(f"d must be even, because dimensions are rotated in pairs, got d={d}")
+    if isinstance(base, bool) or not isinstance(base, numbers.Real):
+        raise TypeError(f"base must be a number, got {base!r}")
+    if not 0 < base < math.inf:
+        raise ValueError(f"base must be greater than 0, got {base}")
 
 
 def layer(d_model, n_heads, dropout=0.0, d_in=None, d_out=None):

@@ -1,9 +1,14 @@
 """Checks of q, k and v: arrays of one framework and dtype whose axes fit together."""
 
+import sys
+
 from utils.checks.compare import dtype_name
 
 FRAMEWORKS = {"numpy": "a NumPy array", "torch": "a PyTorch tensor",
               "tensorflow": "a TensorFlow tensor"}
+
+
+LEFT_OUT = object()
 
 
 def framework(x):
@@ -29,6 +34,32 @@ def array(x, name, axes=1):
         raise ValueError(f"{name} must have at least {axes} axes, got {tuple(x.shape)}")
 
 
+def inputs(linear, x, memory=None):
+    """Raise unless x and memory, (b, i or j, d_in), fit an ``nn.Linear``: tensors of its dtype.
+
+    ``memory`` None is not examined. The error is TypeError for what is not a tensor of the dtype of
+    the weight, and ValueError for other axes.
+    """
+    for name, side in (("x", x), ("memory", memory)):
+        if name == "memory" and side is None:
+            continue
+        array(side, name)
+        if framework(side) != "torch":
+            raise TypeError(f"{name} must be a PyTorch tensor, got "
+                            f"{FRAMEWORKS.get(framework(side), type(side).__name__)}")
+        if side.dtype != linear.weight.dtype and not torch_autocasts():
+            raise TypeError(f"{name} is {dtype_name(side)}, but the layer's weights are "
+                            f"{dtype_name(linear.weight)}: convert one of them")
+        if len(side.shape) != 3 or side.shape[-1] != linear.in_features:
+            raise ValueError(f"{name} must have three axes (batch, length, {linear.in_features}), "
+                             f"got {tuple(side.shape)}")
+
+
+def torch_autocasts():
+    """Return whether PyTorch chooses the dtypes by itself at the moment."""
+    return sys.modules["torch"].is_autocast_enabled()
+
+
 def same_kind(**arrays):
     """Raise TypeError unless all arrays are of one framework, and tensors of one dtype."""
     (first, x), *others = arrays.items()
@@ -42,14 +73,14 @@ def same_kind(**arrays):
                             "one of them")
 
 
-def sides(q, k, v=None, grouped=False):
+def sides(q, k, v=LEFT_OUT, grouped=False):
     """Raise unless q (…, i, d), k (…, j, d) and v (…, j, d_v) fit together.
 
-    ``v`` may be left out. ``grouped``: k and v may have fewer heads, axis -3, than q, and no keys
-    at all. The error is TypeError for what is not an array, or of another framework or dtype, else
-    ValueError.
+    Without ``v``, it is not asked for. ``grouped``: k and v may have fewer heads, axis -3, than q,
+    and no keys at all. The error is TypeError for what is not an array, or of another framework or
+    dtype, else ValueError.
     """
-    arrays = {"q": q, "k": k} | ({} if v is None else {"v": v})
+    arrays = {"q": q, "k": k} | ({} if v is LEFT_OUT else {"v": v})
     for name, x in arrays.items():
         array(x, name, 2)
     same_kind(**arrays)
@@ -58,7 +89,7 @@ def sides(q, k, v=None, grouped=False):
                          f"{q.shape[-1]}, k has {k.shape[-1]}")
     if not k.shape[-2] and framework(k) == "numpy" and not grouped:
         raise ValueError(f"k must have at least one key, got {tuple(k.shape)}")
-    if v is None:
+    if v is LEFT_OUT:
         return
     if k.shape[-2] != v.shape[-2]:
         raise ValueError("k and v must have equally many keys (axis -2): k has "

@@ -5,6 +5,8 @@ which broadcasts to (b, h, i, j). Combine masks with ``&`` and convert them once
 program in ``utils`` takes such an array, or a bool tensor of its own framework.
 """
 
+import math
+
 import numpy as np
 
 from utils import checks
@@ -56,12 +58,13 @@ def band(positions, n_k, left=None, right=None):
     """Return keep for queries at any positions: p may attend to keys p - left .. p + right.
 
     ``positions`` are integers, (i,) or (b, i), and may be negative: the index of the key at each
-    query's position. The result is (i, j) or (b, 1, i, j). ``left`` and ``right`` count keys;
-    None = no limit. ``causal`` and ``window`` are bands of queries at consecutive positions.
+    query's position. The result is (i, j) or (b, 1, i, j). ``left`` and ``right`` count keys; None
+    = no limit, and -1 leaves out the query's own position. ``causal`` and ``window`` are bands of
+    queries at consecutive positions. Raises TypeError for what is not an integer.
     """
     positions = checks.integers(positions, "positions")
-    checks.counts(least=0, **{name: n for name, n in (("left", left), ("right", right))
-                              if n is not None})
+    checks.counts(least=-math.inf, **{name: n for name, n in (("left", left), ("right", right))
+                                      if n is not None})
     checks.count(n_k, "n_k")
     positions = positions[:, None] if positions.ndim == 2 else positions
     offset = np.arange(n_k) - positions[..., None]  # (…, i, j), j - p

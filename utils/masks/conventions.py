@@ -21,6 +21,8 @@ def to_additive(keep, dtype=np.float32):
 def from_additive(mask):
     """Return keep from an additive mask of 0 and -inf. Raises ValueError for any other value."""
     mask = checks.to_numpy(mask)
+    if mask.dtype.kind not in "biuf" and "float" not in str(mask.dtype):
+        raise TypeError(f"an additive mask contains numbers, 0 and -inf, got {mask.dtype}")
     if mask.dtype == bool:
         raise TypeError("an additive mask contains 0 (may attend) and -inf (masked), got bool: if "
                         "True means may attend, it is keep already")
@@ -49,6 +51,7 @@ def to_torch_mha(keep, n_heads):
     Raises ValueError for any other number of axes.
     """
     import torch
+    checks.count(n_heads, "n_heads")
     drop = ~checks.to_numpy(checks.boolean(keep))
     if drop.ndim not in (2, 4):
         raise ValueError(f"keep must be (b, h, i, j), (b, 1, i, j) or (i, j), got {drop.shape}")
@@ -60,6 +63,7 @@ def to_torch_mha(keep, n_heads):
 
 def from_torch_mha(attn_mask, n_heads):
     """Return keep, (b, h, i, j) or (i, j), from a bool ``attn_mask`` of nn.MultiheadAttention."""
+    checks.count(n_heads, "n_heads")
     keep = ~checks.to_numpy(checks.boolean(attn_mask))
     return keep.reshape(-1, n_heads, *keep.shape[-2:]) if keep.ndim == 3 else keep
 
@@ -151,8 +155,8 @@ def to_valid_lens(keep, batch):
 
 def from_valid_lens(valid_lens, n_k):
     """Return keep (b, 1, 1 or i, j) from ``valid_lens``, (b,) or (b, i). Raises as ``padding``."""
-    lens = np.asarray(valid_lens)
-    checks.lengths(lens.ravel(), n_k)
+    lens = checks.to_numpy(valid_lens)
+    checks.lengths(lens.ravel() if lens.ndim == 2 else lens, n_k)
     return np.arange(n_k) < lens.reshape(len(lens), 1, -1, 1)
 
 

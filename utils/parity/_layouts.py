@@ -53,8 +53,12 @@ def read(params, layout=HOUSE):
         raise ValueError(f"expected {', '.join(names)}, got {len(params)} arrays without names; "
                          "to read a list, use from_dense or from_keras")
     if not set(names[::2]) <= set(params) <= set(names):
-        reader = next((reader for name, reader in READERS.items() if name in params), None)
+        reader = next((reader for name, reader in READERS.items()
+                       if name in params and name not in names), None)
         hint = f"; to read those, use {reader}" if reader else ""
+        if set(names[::2]) <= set(params):
+            more = [name for name in params if name not in names]
+            hint = f"; a weight set has no place for {', '.join(more)}"
         raise ValueError(f"expected {', '.join(names)}, got {', '.join(params)}{hint}")
     arrays = {name: checks.to_numpy(array) for name, array in params.items()}
     pairs = [(arrays[kernel] if layout.in_out else arrays[kernel].T, arrays.get(bias))
@@ -66,6 +70,11 @@ def read(params, layout=HOUSE):
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         transposed = fit([(kernel.T, bias) for kernel, bias in pairs])
         hint = f"; they fit as {other}" if transposed else ""
+        widths = [kernel.shape[-1] for kernel, _ in pairs]
+        if len(pairs) == 4 and widths[1] == widths[2] < widths[0] and (
+                widths[0] % widths[1] == 0 and pairs[3][0].shape[0] == widths[0]):
+            hint = (f"; k and v have {widths[1]} outputs and q has {widths[0]}, so heads of q "
+                    "share heads of k and v: repeat the heads of k and v first")
         raise ValueError(f"kernels must be {wanted}, got {shapes}, which do not fit together{hint}")
     return [(kernel, np.zeros(kernel.shape[1], kernel.dtype) if bias is None else bias)
             for kernel, bias in pairs]

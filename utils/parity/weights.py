@@ -42,7 +42,8 @@ def to_linear(weights, names):
 
 def from_linear(params, names):
     """Return the weight set of ``to_linear``; other modules in ``params`` are ignored."""
-    mine = {key: array for key, array in params.items() if key.rpartition(".")[0] in names}
+    named = getattr(params, "items", dict)()
+    mine = {key: array for key, array in named if key.rpartition(".")[0] in names}
     return weight_set(read(mine or params, _layouts.linear(names)))
 
 

@@ -156,6 +156,12 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
         raise ValueError("n_heads= is missing: a module that is built has a fixed number of heads")
     held = slots.named(roles or {}, packed)
     d_model = known.d_model if known else width(program, held[0] if held else None)
+    if packed and not known:
+        shape = tuple(slots.tensors(program, packed)[0].shape)
+        if math.prod(shape) != 3 * d_model ** 2:
+            raise _subject.RefusalError(
+                f"has {packed} of shape {shape}, which is not three projections of one size; if "
+                "heads share k and v, leave packed= out, and the doctor finds them")
     d_head = checks.divisible(d_model, n_heads)
     build = Module(lambda *_: program, call, roles, packed, (d_model, n_heads), batch_first)
     return build, (n_heads, d_head)
