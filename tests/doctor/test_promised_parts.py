@@ -10,7 +10,7 @@ from exact import raises
 from torch import nn
 
 from utils import doctor
-from utils.doctor import command, faulty
+from utils.doctor import _options, command, faulty
 from utils.doctor.faults import TODAY
 from utils.doctor.faulty.kernel import Band
 
@@ -204,11 +204,11 @@ def test_an_unknown_part_or_value_is_refused(parts, message):
 
 
 def test_the_command_reads_parts():
-    assert command.parts("rope=pairs:500000,window=4,cap=50,sink=0") == {
+    assert _options.parts("rope=pairs:500000,window=4,cap=50,sink=0") == {
         "rope": ("pairs", 500_000.0), "window": 4, "cap": 50.0, "sink": 0.0}
     for text in ("rope=thirds", "window=x", "rotary=1", "cap"):
         with pytest.raises(argparse.ArgumentTypeError):
-            command.parts(text)
+            _options.parts(text)
 
 
 def test_the_command_examines_parts(tmp_path, capsys):

@@ -2,14 +2,13 @@
 
 A program is called with small random inputs. Its outputs are compared with ``utils.reference``.
 Where they differ, they are compared with ``utils.doctor.faulty`` under every fault, and under every
-pair and triple of faults.
+pair and triple of faults. (Over 200 lines, because a third of them says what the options mean.)
 """
-
 
 import re
 from dataclasses import replace
 
-from utils.doctor import _subject, _verdict, door, modules
+from utils.doctor import _findings, _subject, _verdict, door, modules
 from utils.doctor._exam import Exam, choose
 from utils.doctor._report import Report
 from utils.doctor.faulty.kernel import FULLY_MASKED
@@ -277,7 +276,7 @@ def _examined(level, program, fully_masked, framework, prepared):
         subject, chosen, problem = choose(callee, levels, framework)
         if subject is None:
             hint = _verdict.how_called(level, problem, isinstance(callee, modules.Module))
-            return Report(name, level, _verdict.of_problem(problem), f"it {problem}.{hint}")
+            return Report(name, level, _findings.of_problem(problem), f"it {problem}.{hint}")
         exam = Exam(subject, chosen)
         return _verdict.written(name, level, exam, exam.diagnose(), fully_masked)
 

@@ -3,7 +3,8 @@
 A file of a repository often trains when it is imported, or imports what is not installed here. So
 its statements are run one by one, and only those that bind a name which the definition uses. Other
 files of the same project are read in the same way. What is absent is replaced by ``Absent``, which
-raises an error when it is used. Nothing is run but what stands in the files.
+raises an error when it is used. Nothing is run but what stands in the files. (Over 200 lines: all
+of it serves one function.)
 """
 
 import __future__

@@ -1,20 +1,11 @@
 """From what an examination found to the Report that a reader gets."""
 
-from utils.doctor import _packing, _search, modules
-from utils.doctor._exam import OVERFLOW
+from utils.doctor import _findings, _packing, _search, modules
 from utils.doctor._report import Report, described, enumerated
 from utils.doctor.levels import designs
 
-EXACT, SINGLE = 1e-9, 1e-5  # the accuracy of float64 and of float32, in any order of operations
-CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values",
-           "unmasked": "the output without a mask", "": "something else"}
 CALLED = {"kernel": ("q", "k", "v", "keep"), "decoding": ("q", "k", "v", "cache"),
           "layer": ("x", "memory", "weights", "n_heads", "keep")}
-
-
-def of_problem(problem):
-    """Return the verdict on a program that never gave an output of the right form."""
-    return "could not examine" if problem.startswith(("raises", "needs")) else "sick"
 
 
 def how_called(level, problem, module=False):
@@ -32,11 +23,11 @@ def written(name, level, exam, found, fully_masked=None):
 
     ``fully_masked``: what a fully masked row must get, a key of CHOICES, or None.
     """
-    module = _module(exam)
+    module = _findings.its_module(exam)
     dropout = exam.random and exam.ask.dropout
     settings = _search.merged(found[0]) if found else {}
     evidence = _evidence(exam, found, settings, dropout)
-    findings, notes = _side_effects(exam), _notes(exam)
+    findings, notes = _findings.side_effects(exam), _findings.notes(exam)
     found, recognised = designs.recognised(found)
     notes = recognised + notes
     if recognised and found == [()]:
@@ -50,14 +41,14 @@ def written(name, level, exam, found, fully_masked=None):
     if exam.random and not names and _makes_layers(exam):
         names = [("new layer in every call",)]
     if names == [()]:
-        wrong, choices = _choices(exam, settings, fully_masked)
-        wrong_further, noted = _further(exam)
+        wrong, choices = _findings.choices(exam, settings, fully_masked)
+        wrong_further, noted = _findings.further(exam)
         findings, notes = findings + wrong + wrong_further, notes + choices + noted
     elif not names and not (module and module.roles_problem):
         if len(exam.undefined) < len(exam.asked):
             findings.append(exam.differences())
         if not exam.undefined and not exam.random:
-            findings += _probed(exam)
+            findings += _findings.probed(exam)
     verdict, headline = _verdict(exam, names, findings, notes, details)
     names = [] if verdict == "could not examine" else [some for some in names if some]
     return Report(name, level, verdict, headline, names, details, findings, notes, evidence)
@@ -68,12 +59,6 @@ def _makes_layers(exam):
     with modules.parameters_made() as made:
         exam.subject(*exam.asked[0][0].args)
     return bool(made)
-
-
-def _module(exam):
-    """Return the Module that was examined, or None for any other program."""
-    program = exam.subject.program
-    return program if isinstance(program, modules.Module) else None
 
 
 def _evidence(exam, found, settings, dropout):
@@ -93,7 +78,7 @@ def _names(found, dropout):
 
 def _verdict(exam, names, findings, notes, details):
     """Return the verdict and the headline."""
-    module = _module(exam)
+    module = _findings.its_module(exam)
     if names == [()] and _masked(exam.asked) and not _masked(exam.answers):
         raised = [problem for problem, _ in exam.problems.values() if problem.startswith("raises")]
         problem = raised[0] if raised else "takes no mask"
@@ -147,79 +132,3 @@ def _named(names, details):
 def _masked(asked):
     """Return the cases with a mask, which is their last argument."""
     return [case for case, _ in asked if case.args[-1] is not None]
-
-
-def _side_effects(exam):
-    """Return sentences on what a program does that is wrong whatever it returns."""
-    found = []
-    wrote = {index for _, answer in exam.asked for index in answer.wrote}
-    names = [name for n, name in enumerate(exam.level.arguments) if n in wrote]
-    if names:
-        found.append(f"It writes into its input: {enumerated(names)}.")
-    if exam.random and not exam.ask.dropout:
-        found.append("Identical calls give different outputs.")
-    return found + _problems(exam, "sick")
-
-
-def _notes(exam):
-    """Return sentences on what was guessed, and on which cases could not be compared."""
-    module, limits, found = _module(exam), exam.level.limits(), []
-    if module and module.guessed and not module.roles_problem:
-        found.append(f"These roles are guessed: {module.where}. Pass roles= to be certain.")
-    if limits:
-        found.append(f"It was examined only with {limits}, because it does not take other sizes.")
-    return found + _problems(exam, "could not examine")
-
-
-def _problems(exam, verdict):
-    """Return sentences on the cases without a usable answer, of this verdict."""
-    found = []
-    for problem, cases in exam.problems.values():
-        its_verdict = "could not examine" if problem == OVERFLOW else of_problem(problem)
-        if its_verdict == verdict:
-            found.append(f"{_listed(cases)}, it {problem}.")
-    return found
-
-
-def _listed(cases):
-    """Return "In the case …" or "In the cases …", with at most four names."""
-    if len(cases) == 1:
-        return f"In the case {cases[0]}"
-    shown = cases if len(cases) <= 4 else [*cases[:3], f"{len(cases) - 3} more"]
-    return f"In the cases {enumerated(shown)}"
-
-
-def _choices(exam, settings, fully_masked):
-    """Return (findings, notes) on what a fully masked row gets, and on the precision."""
-    notes = []
-    choice = exam.fully_masked(settings, fully_masked or "zeros")
-    gets = f"A fully masked row gets {CHOICES[choice]}"
-    if fully_masked and choice != fully_masked:
-        return [f"{gets}; expected {CHOICES[fully_masked]}."], []
-    if not fully_masked and choice != "zeros":
-        notes.append(f"{gets}.")
-    gap = exam.largest(settings)
-    if exam.subject.dtype == "float64" and gap > EXACT:
-        bound = "about 1e-7" if gap < SINGLE else f"{gap:.0e}"
-        notes.append(f"It takes float64, but agrees with the reference only to {bound}.")
-    return [], notes
-
-
-def _further(exam):
-    """Return (findings, notes) of the probes of properties that no case compares."""
-    failed = [found for found in exam.level.further_probes(exam.subject) if found.ok is False]
-    if OVERFLOW in exam.problems:  # a note says so already
-        failed = [found for found in failed if found.probe != "finiteness"]
-    wrong = [found.sentence for found in failed if found.probe == "weights on/off"]
-    return wrong, [found.sentence for found in failed if found.sentence not in wrong]
-
-
-def _probed(exam):
-    """Return the sentences of the probes that fail, and one on the probes that pass."""
-    ran = [found for found in exam.level.probes(exam.subject)
-           if found.ok is not None and found.probe not in ("fully masked row", "untouched")]
-    sentences = [f"{found.probe}: {found.sentence}" for found in ran if not found.ok]
-    passed = [found.probe for found in ran if found.ok]
-    if passed:
-        sentences.append(f"These probes find nothing: {', '.join(passed)}.")
-    return sentences

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from utils import setup
+from utils.doctor import _options
 from utils.doctor._report import Report
-from utils.doctor.levels import designs
 
 STATUS = {"healthy": 0, "note": 0, "sick": 1, "could not examine": 2}
 EPILOG = """exit status: 0 healthy, with or without a note; 1 sick; 2 could not be examined.
@@ -78,7 +78,7 @@ def parser():
     add("--framework", choices=("numpy", "torch", "tensorflow"),
         help="default: the frameworks that the code mentions are tried first")
     add("--grouped", action="store_true", help="k and v may have fewer heads than q")
-    add("--parts", metavar="NAME=VALUE,…", type=parts, help="parts that it is to have: "
+    add("--parts", metavar="NAME=VALUE,…", type=_options.parts, help="parts that it is to have: "
         "rope=halves, rope=pairs:500000, qk_norm=rms, window=4, cap=50, sink=0, yarn=4")
     add("--json", action="store_true", default=False, help="print the report as JSON")
     add("--seconds", type=float, default=60.0, help="the time limit (default: 60)")
@@ -93,38 +93,9 @@ def _add_layer_options(add):
     add("--n-heads", type=int, help="the number of heads of a module object")
     add("--call", metavar="NAME",
         help="a function call(module, x, memory, keep) -> out in the same file")
-    add("--roles", metavar="q=NAME,…", type=roles,
+    add("--roles", metavar="q=NAME,…", type=_options.roles,
         help="the parts of a module that hold W_q, W_k, W_v and W_o")
     add("--packed", metavar="NAME", help="the part of a module that holds [q | k | v]")
-
-
-def roles(text):
-    """Return {"q": name, …} from "q=name,…". Raises ArgumentTypeError for anything else."""
-    pairs = [pair.partition("=") for pair in text.split(",")]
-    if any(letter not in ("q", "k", "v", "o") or not name for letter, _, name in pairs):
-        raise argparse.ArgumentTypeError(f"expected q=NAME,k=NAME,v=NAME,o=NAME, got {text!r}")
-    return {letter: name for letter, _, name in pairs}
-
-
-def parts(text):
-    """Return the ``parts`` of the doctor from "rope=halves,window=4".
-
-    Raises ArgumentTypeError for a part or value that is not known.
-    """
-    found = {}
-    for name, equals, value in (pair.partition("=") for pair in text.split(",")):
-        first, colon, base = value.partition(":")
-        try:
-            if name == "window":
-                found[name] = int(value)
-            elif name in ("rope", "qk_norm"):
-                found[name] = (first, float(base)) if colon else first
-            else:
-                found[name] = float(value) if equals else None
-            designs.promised({name: found[name]})
-        except (TypeError, ValueError) as error:
-            raise argparse.ArgumentTypeError(f"{name}={value}: {error}") from None
-    return found
 
 
 def report_on(target, options, seconds):

@@ -14,7 +14,6 @@ from utils.doctor.door.names import roles_of
 from utils.doctor.door.surroundings import surroundings
 from utils.doctor.door.trial import Trial
 from utils.doctor.modules import bare, guess, libraries, slots
-from utils.doctor.modules.module import width
 
 GROUPED = (6, 4)  # heads and their width, for a class that may have fewer heads of k and v
 SIZES = ((12, 3), (12, 2), (16, 4), (64, 8), (512, 8), (12, 1))   # d_model, heads; tried in turn
@@ -155,7 +154,7 @@ def _of_instance(module, name, held=None):
     held = held or heads_of(module)
     if not held:
         raise _subject.RefusalError("has no number of heads that can be read; pass n_heads=")
-    d_model = width(module, None)
+    d_model = guess.width(module, None)
     if slots.framework(module) == "torch":
         module, gone = bare.bared(copy.deepcopy(module))
         name += f" ({gone})" if gone else ""

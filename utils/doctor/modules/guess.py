@@ -2,7 +2,9 @@
 
 import math
 import re
+import sys
 
+from utils.doctor import _subject
 from utils.doctor.modules.slots import Slot, framework, parts, tensors
 
 AFFIX = r"(?:w|to|fc|lin|linear|proj|project|projection|conv|conv1x1|map|transform|dense|layer)?"
@@ -159,3 +161,30 @@ def letter(name):
             first = match["what"][0]
             return first if first in "qkvo" else "o"
     return ""
+
+
+def is_lazy(module):
+    """Return whether a torch module has parameters without a shape before its first call."""
+    lazy = sys.modules["torch"].nn.parameter.is_lazy
+    return any(map(lazy, module.parameters()))
+
+
+def width(module, slot):
+    """Return d_model of a module, from a weight (d_model, d_model) or several of them packed."""
+    if framework(module) == "torch" and is_lazy(module):
+        raise _subject.RefusalError("has weights without a shape before its first call; call it "
+                                    "once, or pass its class")
+    if slot is None:
+        counts = [math.prod(w.shape) for w in all_weights(module) if len(w.shape) > 1]
+        widths = [math.isqrt(n) for n in counts if math.isqrt(n) ** 2 == n]
+        if not widths:
+            raise _subject.RefusalError("has no square weight, so its width is unknown; pass "
+                                        'roles={"q": name, …}')
+        return max(widths)
+    with _subject.refusing():
+        kernel, _ = parts(module, slot.name)
+    return math.isqrt(math.prod(kernel.shape) // len(slot.letters))
+
+
+def all_weights(module):
+    return module.parameters() if framework(module) == "torch" else module.weights

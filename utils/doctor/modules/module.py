@@ -95,8 +95,9 @@ class Module:
     def parameters(self):
         """Return how many elements the parameters have, those of a LayerNorm left out."""
         module = next(iter(self.built.values()))
-        norms = sum(math.prod(w.shape) for norm in libraries.norms(module) for w in _weights(norm))
-        return sum(math.prod(w.shape) for w in _weights(module)) - norms
+        norms = sum(math.prod(w.shape) for norm in libraries.norms(module)
+                    for w in guess.all_weights(norm))
+        return sum(math.prod(w.shape) for w in guess.all_weights(module)) - norms
 
     def _found(self, module, d_model, n_heads):
         """Return the Slots of a module; its heads may be as wide as the model."""
@@ -127,7 +128,7 @@ class Module:
         if key not in self.built and self.framework == "torch":
             module = copy.deepcopy(self.build(d_model, n_heads))
             self.built[key] = module.to(getattr(sys.modules["torch"], dtype)).eval()
-            if _lazy(module):  # it has no shapes before its first call
+            if guess.is_lazy(module):  # it has no shapes before its first call
                 self.call(module, *sides, None)
             libraries.reset_norms(module)
         elif key not in self.built:
@@ -155,7 +156,7 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
     if n_heads is None:
         raise ValueError("n_heads= is missing: a module that is built has a fixed number of heads")
     held = slots.named(roles or {}, packed)
-    d_model = known.d_model if known else width(program, held[0] if held else None)
+    d_model = known.d_model if known else guess.width(program, held[0] if held else None)
     if packed and not known:
         shape = tuple(slots.tensors(program, packed)[0].shape)
         if math.prod(shape) != 3 * d_model ** 2:
@@ -186,30 +187,3 @@ def _weights_argument(module, call):
         function = module.forward if slots.framework(module) == "torch" else module.call
     names = inspect.signature(function).parameters
     return next((name for name in libraries.ASKING if name in names), "")
-
-
-def _lazy(module):
-    """Return whether a torch module has parameters without a shape before its first call."""
-    lazy = sys.modules["torch"].nn.parameter.is_lazy
-    return any(map(lazy, module.parameters()))
-
-
-def width(module, slot):
-    """Return d_model of a module, from a weight (d_model, d_model) or several of them packed."""
-    if slots.framework(module) == "torch" and _lazy(module):
-        raise _subject.RefusalError("has weights without a shape before its first call; call it "
-                                    "once, or pass its class")
-    if slot is None:
-        counts = [math.prod(w.shape) for w in _weights(module) if len(w.shape) > 1]
-        widths = [math.isqrt(n) for n in counts if math.isqrt(n) ** 2 == n]
-        if not widths:
-            raise _subject.RefusalError("has no square weight, so its width is unknown; pass "
-                                        'roles={"q": name, …}')
-        return max(widths)
-    with _subject.refusing():
-        kernel, _ = slots.parts(module, slot.name)
-    return math.isqrt(math.prod(kernel.shape) // len(slot.letters))
-
-
-def _weights(module):
-    return module.parameters() if slots.framework(module) == "torch" else module.weights

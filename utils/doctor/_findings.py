@@ -1,0 +1,96 @@
+"""Sentences of a Report: what else is wrong, what was guessed, and what the probes say."""
+
+from utils.doctor import modules
+from utils.doctor._exam import OVERFLOW
+from utils.doctor._report import enumerated
+
+EXACT, SINGLE = 1e-9, 1e-5  # the accuracy of float64 and of float32, in any order of operations
+CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values",
+           "unmasked": "the output without a mask", "": "something else"}
+
+
+def of_problem(problem):
+    """Return the verdict on a program that never gave an output of the right form."""
+    return "could not examine" if problem.startswith(("raises", "needs")) else "sick"
+
+
+def its_module(exam):
+    """Return the Module that was examined, or None for any other program."""
+    program = exam.subject.program
+    return program if isinstance(program, modules.Module) else None
+
+
+def side_effects(exam):
+    """Return sentences on what a program does that is wrong whatever it returns."""
+    found = []
+    wrote = {index for _, answer in exam.asked for index in answer.wrote}
+    names = [name for n, name in enumerate(exam.level.arguments) if n in wrote]
+    if names:
+        found.append(f"It writes into its input: {enumerated(names)}.")
+    if exam.random and not exam.ask.dropout:
+        found.append("Identical calls give different outputs.")
+    return found + _problems(exam, "sick")
+
+
+def notes(exam):
+    """Return sentences on what was guessed, and on which cases could not be compared."""
+    module, limits, found = its_module(exam), exam.level.limits(), []
+    if module and module.guessed and not module.roles_problem:
+        found.append(f"These roles are guessed: {module.where}. Pass roles= to be certain.")
+    if limits:
+        found.append(f"It was examined only with {limits}, because it does not take other sizes.")
+    return found + _problems(exam, "could not examine")
+
+
+def _problems(exam, verdict):
+    """Return sentences on the cases without a usable answer, of this verdict."""
+    found = []
+    for problem, cases in exam.problems.values():
+        its_verdict = "could not examine" if problem == OVERFLOW else of_problem(problem)
+        if its_verdict == verdict:
+            found.append(f"{_listed(cases)}, it {problem}.")
+    return found
+
+
+def _listed(cases):
+    """Return "In the case …" or "In the cases …", with at most four names."""
+    if len(cases) == 1:
+        return f"In the case {cases[0]}"
+    shown = cases if len(cases) <= 4 else [*cases[:3], f"{len(cases) - 3} more"]
+    return f"In the cases {enumerated(shown)}"
+
+
+def choices(exam, settings, fully_masked):
+    """Return (findings, notes) on what a fully masked row gets, and on the precision."""
+    notes = []
+    choice = exam.fully_masked(settings, fully_masked or "zeros")
+    gets = f"A fully masked row gets {CHOICES[choice]}"
+    if fully_masked and choice != fully_masked:
+        return [f"{gets}; expected {CHOICES[fully_masked]}."], []
+    if not fully_masked and choice != "zeros":
+        notes.append(f"{gets}.")
+    gap = exam.largest(settings)
+    if exam.subject.dtype == "float64" and gap > EXACT:
+        bound = "about 1e-7" if gap < SINGLE else f"{gap:.0e}"
+        notes.append(f"It takes float64, but agrees with the reference only to {bound}.")
+    return [], notes
+
+
+def further(exam):
+    """Return (findings, notes) of the probes of properties that no case compares."""
+    failed = [found for found in exam.level.further_probes(exam.subject) if found.ok is False]
+    if OVERFLOW in exam.problems:  # a note says so already
+        failed = [found for found in failed if found.probe != "finiteness"]
+    wrong = [found.sentence for found in failed if found.probe == "weights on/off"]
+    return wrong, [found.sentence for found in failed if found.sentence not in wrong]
+
+
+def probed(exam):
+    """Return the sentences of the probes that fail, and one on the probes that pass."""
+    ran = [found for found in exam.level.probes(exam.subject)
+           if found.ok is not None and found.probe not in ("fully masked row", "untouched")]
+    sentences = [f"{found.probe}: {found.sentence}" for found in ran if not found.ok]
+    passed = [found.probe for found in ran if found.ok]
+    if passed:
+        sentences.append(f"These probes find nothing: {', '.join(passed)}.")
+    return sentences
