@@ -23,6 +23,9 @@ from utils.attention.flash import partial, tiled_attention
 from utils.attention.grouped import GroupedAttention, folded_attention, grouped_attention
 from utils.attention.heads import merge_heads, split_heads
 from utils.attention.sequence_first import MultiHeadAttention as SequenceFirst
+from utils.models.language_model import LanguageModel, write
+from utils.models.ngrams import NGrams, SoftLookup
+from utils.models.transformer import EncoderDecoder, translate
 from utils.parity import weights
 
 B, H, I, J, D, DV = 2, 3, 5, 7, 4, 8
@@ -311,6 +314,37 @@ def weight_sets():
             TypeError, ValueError), "n_heads"
 
 
+def models():
+    decoder, translator = LanguageModel(65, 24, 3, 2), EncoderDecoder(30, 12, 3, 24, 1, 1)
+    ids = torch.zeros(2, 5, dtype=torch.long)
+    for name, call, size in (("language model", decoder, 65),
+                             ("translator", lambda ids: translator(ids, ids), 30)):
+        for words, given, error, said in (
+                ("floats", ids.float(), TypeError, "float32"),
+                ("a list", [[1, 2]], TypeError, "list"),
+                ("an array", ids.numpy(), TypeError, "NumPy"), ("text", "abc", TypeError, "str"),
+                ("bools", ids > 0, TypeError, "bool"), ("one axis", ids[0], ValueError, "(5,)"),
+                ("no tokens", ids[:, :0], ValueError, "at least one token"),
+                ("a token too many", ids + size, ValueError, f"0 .. {size - 1}"),
+                ("a negative token", ids - 1, ValueError, "-1 .. -1")):
+            yield f"{name} of {words}", call, (given,), error, said
+    for steps, error in ((-1, ValueError), (2.5, TypeError), ("3", TypeError), (None, TypeError)):
+        yield f"translate, {steps!r} steps", translate, (translator, ids, 0, steps), error, "steps"
+        yield f"write, length {steps!r}", write, (decoder, ids, steps), error, "length"
+    yield "translate from token 99", translate, (translator, ids, 99, 3), ValueError, "99"
+    for heat in (-1.0, math.nan, math.inf, "1", None):
+        yield f"write at {heat!r}", write, (decoder, ids, 3, heat), (
+            TypeError, ValueError), "temperature"
+    for n in (0, -1, 1.5, "2"):
+        yield f"n-grams of order {n!r}", NGrams, ("abc", n, "abc"), (TypeError, ValueError), "order"
+        yield f"a lookup of span {n!r}", SoftLookup, ("abcdef", n), (TypeError, ValueError), "span"
+    for text in ("", "xyz"):
+        yield f"n-grams of {text!r}", NGrams, (text, 2, "abc"), ValueError, "vocabulary"
+    yield "a lookup in a short text", SoftLookup, ("abc", 6), ValueError, "longer than span=6"
+    yield "a lookup after a short text", SoftLookup("abcdefghi", 6).votes, ("ab",), (
+        ValueError), "at least span=6"
+
+
 def data():
     for name in ("batch", "n_q", "n_k", "d_head", "d_v", "heads"):
         for n in (0, -1, 1.5):
@@ -327,13 +361,13 @@ def data():
 
 
 CALLS = [*kernels(), *layers(), *mask_builders(), *conventions(), *comparisons(), *positions(),
-         *weight_sets(), *data()]
+         *weight_sets(), *models(), *data()]
 
 
 @pytest.mark.parametrize(("function", "arguments", "error", "said"),
                          [call[1:] for call in CALLS], ids=[call[0] for call in CALLS])
 def test_a_hostile_call_raises_one_clear_error(function, arguments, error, said):
-    before = copy.deepcopy(list(arguments))
+    before = [copy.deepcopy(one) if hasattr(one, "shape") else one for one in arguments]
     with pytest.raises(error) as caught:
         function(*arguments)
     message = str(caught.value)

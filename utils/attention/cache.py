@@ -21,7 +21,7 @@ def visible(queries, keys, window=None):
     queries, keys = queries[..., None], keys[..., None, :]
     keep = (keys >= 0) & (keys <= queries)
     if window is not None:
-        keep &= keys > queries - window
+        keep &= queries - keys < window
     return keep if keep.ndim == 2 else keep[:, None]  # one for all heads
 
 

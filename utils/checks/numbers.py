@@ -63,6 +63,15 @@ def angles(d, base):
         raise ValueError(f"base must be greater than 0, got {base}")
 
 
+def writing(length, temperature):
+    """Raise unless ``length`` tokens, 0 or more, can be drawn at this temperature, 0 or more."""
+    count(length, "length", 0)
+    if isinstance(temperature, bool) or not isinstance(temperature, numbers.Real):
+        raise TypeError(f"temperature must be a number, got {temperature!r}")
+    if not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature must be at least 0, got {temperature}")
+
+
 def layer(d_model, n_heads, dropout=0.0, d_in=None, d_out=None):
     """Raise unless a layer can have these sizes: n_heads divides d_model, and all are counts."""
     counts(d_model=d_model, n_heads=n_heads)

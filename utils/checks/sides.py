@@ -55,6 +55,28 @@ def inputs(linear, x, memory=None):
                              f"got {tuple(side.shape)}")
 
 
+def tokens(tokens, embedding):
+    """Return ``tokens`` (b, n), at least one column, if an ``nn.Embedding`` can look them up.
+
+    The error is TypeError for what is not a tensor of integers, else ValueError. Numbers outside
+    the vocabulary are looked for on a CPU only; elsewhere, that would wait for the device.
+    """
+    if framework(tokens) != "torch":
+        raise TypeError("tokens must be a PyTorch tensor, got "
+                        f"{FRAMEWORKS.get(framework(tokens), type(tokens).__name__)}")
+    if dtype_name(tokens) not in ("int64", "int32"):
+        raise TypeError(f"tokens must be int64 or int32, got {dtype_name(tokens)}")
+    if tokens.ndim != 2 or not tokens.shape[1]:
+        raise ValueError("tokens must be (batch, length) with at least one token, got "
+                         f"{tuple(tokens.shape)}")
+    if tokens.device.type == "cpu" and not sys.modules["torch"].compiler.is_compiling():
+        low, high = tokens.aminmax() if len(tokens) else (0, 0)
+        if low < 0 or high >= embedding.num_embeddings:
+            raise ValueError(f"tokens must be in 0 .. {embedding.num_embeddings - 1}, the "
+                             f"vocabulary, got {int(low)} .. {int(high)}")
+    return tokens
+
+
 def torch_autocasts():
     """Return whether PyTorch chooses the dtypes by itself at the moment."""
     return sys.modules["torch"].is_autocast_enabled()

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from utils import checks
 from utils.attention.cache import Cache, CausalAttention
 from utils.attention.positions import rotary, rotate
 
@@ -79,8 +80,8 @@ class LanguageModel(nn.Module):
 
         ``positions`` as in ``CausalAttention``; ``caches``, one per layer, are extended.
         """
-        x = rms_norm(self.embedding(tokens))  # (b, i, e)
-        caches = caches or [None] * len(self.blocks)
+        x = rms_norm(self.embedding(checks.tokens(tokens, self.embedding)))
+        caches = [None] * len(self.blocks) if caches is None else caches
         for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, positions, cache)
         return self.unembedding(rms_norm(x))
@@ -108,8 +109,7 @@ def write(model, tokens, length, temperature=1.0, generator=None, cached=True):
     is computed again for each token; the result is the same. Raises ValueError for a negative
     temperature.
     """
-    if temperature < 0:
-        raise ValueError(f"temperature must be at least 0, got {temperature}")
+    checks.writing(length, temperature)
     caches = model.caches() if cached else None
     unread = tokens
     for _ in range(length):

@@ -8,6 +8,8 @@ from collections import Counter
 
 import numpy as np
 
+from utils import checks
+
 
 class NGrams:
     """Counts of all strings of up to ``order`` characters in a text.
@@ -16,6 +18,11 @@ class NGrams:
     """
 
     def __init__(self, text, order, vocabulary):
+        checks.count(order, "order")
+        unknown = sorted(set(text) - set(vocabulary))
+        if unknown or not text:
+            raise ValueError("text must have characters of the vocabulary only, and at least one, "
+                             f"got {unknown}")
         self.order, self.characters = order, len(vocabulary)
         self.counts = [Counter(text[n:n + k] for n in range(len(text) - k + 1))
                        for k in range(1, order + 1)]
@@ -69,7 +76,9 @@ class SoftLookup:
     """
 
     def __init__(self, text, span=6):
-        codes, self.span = _codes(text), span
+        codes, self.span = _codes(text), checks.count(span, "span")
+        if len(codes) <= span:
+            raise ValueError(f"text must be longer than span={span}, got {len(codes)} characters")
         self.keys = [codes[n:len(codes) - span + n] for n in range(span)]  # (j,) each
         self.values = codes[span:].astype(np.int64)
 
@@ -78,10 +87,14 @@ class SoftLookup:
 
         ``before`` is the text so far, at least ``span`` characters.
         """
+        if len(before) < self.span:
+            raise ValueError(f"before must have at least span={self.span} characters, got "
+                             f"{len(before)}")
         query, most = _codes(before[-self.span:]), self.span * (self.span + 1) // 2
-        points = np.zeros(len(self.values), dtype=np.uint8)
+        small = np.min_scalar_type(most)  # for the speed; up to a span of 21, uint8
+        points = np.zeros(len(self.values), dtype=small)
         for n, key in enumerate(self.keys):
-            points += np.uint8(n + 1) * (key == query[n])
+            points += small.type(n + 1) * (key == query[n])
         cells = np.bincount(points * np.int64(128) + self.values, minlength=(most + 1) * 128)
         return cells.reshape(most + 1, 128)
 

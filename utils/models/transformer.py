@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from utils import checks
 from utils.attention.positions import sinusoidal
 from utils.attention.torch import MultiHeadAttention
 
@@ -92,7 +93,7 @@ class EncoderDecoder(nn.Module):
 
     def embed(self, tokens):
         """Return the embeddings with positions added, (b, i, e)."""
-        x = self.embedding(tokens)  # (b, i, e)
+        x = self.embedding(checks.tokens(tokens, self.embedding))  # (b, i, e)
         places = torch.arange(tokens.shape[1], device=tokens.device)
         return x + sinusoidal(places, x.shape[-1]).to(x)
 
@@ -122,6 +123,7 @@ def translate(model, source, start, steps, keep=None):
     source is (b, j). ``start`` is the token before the first; ``keep`` as in the model. The source
     is encoded once. Without a cache, each step decodes all earlier tokens again.
     """
+    checks.count(steps, "steps", 0)
     memory = model.encode(source, keep)
     written = torch.full_like(source[:, :1], start)  # (b, 1)
     for _ in range(steps):
