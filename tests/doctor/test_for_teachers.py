@@ -32,6 +32,7 @@ def said(command, folder):
 
 def test_the_commands_print_what_the_page_shows(tmp_path):
     (tmp_path / "class.txt").write_text("\n".join(PROBES), encoding="utf-8")
+    (tmp_path / "phrase.txt").write_text("tea at five", encoding="utf-8")
     (hand_out, handed), (grading, graded) = CONSOLE
     assert said(hand_out, tmp_path) == handed
     for student, probe in PROBES.items():
@@ -56,6 +57,7 @@ def test_the_program_on_the_page_says_what_the_page_says():
 
 def test_reveal_and_handing_out_need_numpy_alone(tmp_path):
     (tmp_path / "class.txt").write_text("Ada", encoding="utf-8")
+    (tmp_path / "phrase.txt").write_text("tea at five", encoding="utf-8")
     code = ("import sys; from utils.doctor.homework import command; command.main(sys.argv[1:]); "
             "print(sorted({'torch', 'tensorflow', 'matplotlib'} & sys.modules.keys()))")
     words = shlex.split(CONSOLE[0][0])[3:]

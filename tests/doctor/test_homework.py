@@ -1,5 +1,6 @@
 """Handing out and grading with one command each: real files, real processes."""
 
+import hashlib
 import subprocess
 import sys
 
@@ -20,6 +21,13 @@ def command(*arguments):
     return done.returncode, done.stdout, done.stderr
 
 
+def phrase_file(folder, phrase=PHRASE):
+    """Return the path of a file with a phrase."""
+    path = folder / "phrase"
+    path.write_text(f"{phrase}\n", encoding="utf-8")
+    return path
+
+
 def filled(path, probe, diagnosis):
     """Fill in a file as a student does: a diagnosis, and a probe with what it needs."""
     text = path.read_text(encoding="utf-8")
@@ -34,7 +42,8 @@ def test_a_class_goes_home_and_comes_back(tmp_path):
     names = tmp_path / "class.txt"
     names.write_text("Ada Lovelace\nBen Okafor\n\nÉmile Zola\nDora\n", encoding="utf-8")
     folder = tmp_path / "out"
-    hand_out = ("hand-out", "--phrase", PHRASE, "--students", names, "--to", folder)
+    phrase = phrase_file(tmp_path)
+    hand_out = ("hand-out", "--phrase-file", phrase, "--students", names, "--to", folder)
     assert command(*hand_out) == (0, f"wrote 4 files to {folder}\n", "")
     ada, ben, dora, emile = (folder / f"{name}.py" for name in (
         "Ada_Lovelace", "Ben_Okafor", "Dora", "Émile_Zola"))
@@ -55,7 +64,7 @@ def test_a_class_goes_home_and_comes_back(tmp_path):
     emile.write_text(emile.read_text("utf-8").replace(
         f"PROGRAM = {grade.fields(emile)['PROGRAM']}", f"PROGRAM = {number}"), "utf-8")
     (folder / "notes.txt").write_text("not a submission")
-    out = commands.main(["grade", "--phrase", PHRASE, str(folder), "--csv"])
+    out = commands.main(["grade", "--phrase-file", str(phrase), str(folder), "--csv"])
     assert len(out.splitlines()) == 1 + 4
     rows = {row.split(",")[1]: row.split(",") for row in out.splitlines()[1:]}
     assert rows["Ada Lovelace"][3:] == ["100", "100%", "0%", "right", ""]
@@ -78,7 +87,8 @@ def test_the_phrase_draws_the_panel_and_signs_the_numbers(tmp_path, monkeypatch)
     assert grade.fields(path)["LEVEL"] == "layer"
     asked = []
     monkeypatch.setattr(grade, "grades", lambda *given: asked.append(given) or [])
-    commands.main(["grade", "--phrase", PHRASE, str(path), "--seconds", "9"])
+    commands.main(["grade", "--phrase-file", str(phrase_file(tmp_path)), str(path),
+                   "--seconds", "9"])
     commands.main(["grade", str(path)])
     (paths, seed, signed, seconds), practice = asked
     assert (paths, seed, seconds) == ([path], commands.seed(PHRASE), 9.0)
@@ -98,7 +108,8 @@ def test_a_file_runs_as_it_is_handed_out(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (("grade", "nowhere.py"), "nowhere.py"),
-    (("hand-out", "--phrase", "p", "--students", "nowhere.txt", "--to", "out"), "nowhere.txt"),
+    (("hand-out", "--students", "nowhere.txt", "--to", "out"), "nowhere.txt"),
+    (("hand-out", "--phrase-file", "nowhere", "--students", "README.md", "--to", "out"), "nowhere"),
     (("reveal", "-3"), "the number must be at least 0")])
 def test_what_cannot_be_done_is_said_without_a_traceback(arguments, message):
     status, out, error = command(*arguments)
@@ -147,7 +158,38 @@ def test_a_number_is_signed_for_one_student_one_phrase_and_one_level():
 
 def test_the_phrase_draws_the_panel():
     assert commands.seed(PHRASE) == commands.seed(PHRASE) != commands.seed("coffee")
-    assert 0 <= commands.seed("") < 2**48
+    assert 0 <= commands.seed("coffee") < 2**48
+
+
+@pytest.mark.parametrize("phrase", ["", "  ", "\n"])
+def test_an_empty_phrase_is_refused(phrase, tmp_path, monkeypatch):
+    path = phrase_file(tmp_path, phrase)
+    for what in (["hand-out", "--students", str(path), "--to", str(tmp_path)],
+                 ["grade", str(path)]):
+        with pytest.raises(ValueError, match="the phrase is empty"):
+            commands.main([*what, "--phrase-file", str(path)])
+    monkeypatch.setattr(commands.getpass, "getpass", lambda prompt: phrase)
+    with pytest.raises(ValueError, match="the phrase is empty"):
+        commands.main(["grade", "--phrase-file", "-", str(path)])
+
+
+def test_the_phrase_is_asked_for_and_never_a_word_of_the_command(tmp_path, monkeypatch):
+    names = tmp_path / "class.txt"
+    names.write_text("Ada\n", encoding="utf-8")
+    monkeypatch.setattr(commands.getpass, "getpass", lambda prompt: PHRASE)
+    commands.main(["hand-out", "--students", str(names), "--to", str(tmp_path / "asked")])
+    commands.main(["hand-out", "--phrase-file", str(phrase_file(tmp_path)), "--students",
+                   str(names), "--to", str(tmp_path / "read")])
+    asked, read = ((tmp_path / folder / "Ada.py").read_text() for folder in ("asked", "read"))
+    assert asked == read
+    with pytest.raises(SystemExit):
+        commands.options(["grade", "--phrase", PHRASE, "x.py"])
+
+
+def test_the_key_of_a_phrase_costs_its_guesser_as_much_as_scrypt_does():
+    expected = hashlib.scrypt(PHRASE.encode(), salt=commands.SALT, n=2**15, r=8, p=1,
+                              maxmem=2**26)
+    assert commands.key(PHRASE) == expected
 
 
 @pytest.mark.parametrize("name", ['Ada', '"""', "O'Neil \\N{oops}", "Zoë\t$number ${level}"])
@@ -186,6 +228,7 @@ def test_details_are_revealed_with_the_fault():
 
 def test_options_are_read():
     said = commands.options(["grade", "x.py", "--json", "--seconds", "7.5"])
-    assert (said.phrase, said.seconds, said.show) == (None, 7.5, grade.as_json)
-    said = commands.options(["hand-out", "--phrase", "p", "--students", "l", "--to", "f"])
+    assert (said.phrase_file, said.seconds, said.show) == (None, 7.5, grade.as_json)
+    said = commands.options(["hand-out", "--students", "l", "--to", "f"])
+    assert str(said.phrase_file) == "-"
     assert (said.level, str(said.to)) == ("kernel", "f")

@@ -89,7 +89,7 @@ def test_each_fault_counts_the_same_however_many_programs_show_it(score):
 
 @pytest.mark.parametrize(("name", "remark"), [
     ("UNTOUCHED", "raises NotImplementedError in line 12: write me"),
-    ("SILENT", "raises ProgramError in line 12: TypeError: "),
+    ("SILENT", "raises ProgramError in line 12: the program raised an error"),
     ("EXITS", "raises SystemExit in line 11: done"),
     ("LEAVES", "ends without a verdict"),
     ("BORROWS", "imports the course; a probe may import only NumPy")])
@@ -179,15 +179,20 @@ def test_messages_return_what_was_sent_and_never_pickles():
 
 
 def test_messages_have_a_largest_size():
-    stream = io.BytesIO((2**26 + 1).to_bytes(8, "little"))
-    with pytest.raises(ValueError, match="at most 67108864 bytes, got 67108865"):
+    stream = io.BytesIO((2**22 + 1).to_bytes(8, "little"))
+    with pytest.raises(ValueError, match="at most 4194304 bytes, got 4194305"):
+        _sandbox.receive(stream)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, zeros=np.zeros(2**20))  # small, and large when it is unpacked
+    stream = io.BytesIO(len(packed.getvalue()).to_bytes(8, "little") + packed.getvalue())
+    with pytest.raises(ValueError, match="at most 4194304 bytes, got 83"):
         _sandbox.receive(stream)
 
 
 def test_a_program_that_raises_says_so_to_the_probe():
     def raises(q):
         raise KeyError("keep")
-    assert str(scoring.answered(raises, _sandbox.pack([1]))["error"]) == "KeyError: 'keep'"
+    assert str(scoring.answered(raises, _sandbox.pack([1]))["error"]) == _sandbox.RAISED
     got = scoring.answered(lambda n: n / 0.0, _sandbox.pack([np.ones(2)]))
     assert np.isinf(got["out"]).all()  # and without a warning
 

@@ -117,14 +117,27 @@ def report_on(target, options, seconds):
                   problem or "its process ended before the examination did.")
 
 
-def _end_all(mark):
-    """End the processes whose environment has this mark, where the system lists them in /proc.
+def new_mark():
+    """Return an environment variable, as a dict, by which ``end`` knows a process and its own."""
+    return {MARK: str(uuid.uuid4())}
 
-    A process that starts a session of its own is not in the group that is ended first.
+
+def end(process, mark):
+    """End a process that leads a session, and all that it has started and that have its mark.
+
+    A process that starts a session of its own is not in the group that is ended first. It is found
+    by its environment, where the system lists that in /proc.
     """
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
+    words = "=".join(*mark.items()).encode()
     for environment in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
-            if mark.encode() in environment.read_bytes().split(b"\0"):
+            if words in environment.read_bytes().split(b"\0"):
                 os.kill(int(environment.parent.name), signal.SIGKILL)
 
 
@@ -155,10 +168,10 @@ def refusal(target, file, name):
 
 def run(command, seconds):
     """Run a command within the time limit and end all that it starts; return what went wrong."""
-    mark = f"{MARK}={uuid.uuid4()}"
+    mark = new_mark()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True,
-                               env=os.environ | dict([mark.split("=")]))
+                               env=os.environ | mark)
     try:
         status = process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -166,11 +179,5 @@ def run(command, seconds):
     except KeyboardInterrupt:
         return "it was interrupted."
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
-        process.wait()
-        _end_all(mark)
+        end(process, mark)
     return f"signal {-status} ended its process." if status < 0 else ""

@@ -1,8 +1,9 @@
 """The process in which a student's probe runs: it holds no program, and no part of this course.
 
-    python -I _sandbox.py SUBMISSION.py HOW_MANY
+    python -I -B sandbox.py HOW_MANY
 
-It reads and writes messages, which are dicts of arrays in the format of NumPy, never pickles. A
+It stands in a folder of its own, beside submission.py, and forgets its arguments. It reads and
+writes messages, which are dicts of arrays in the format of NumPy, never pickles. A
 message is sent as its length, 8 bytes, and its content. The process writes the arguments of a call
 to the current program, a verdict on it, or why there is no verdict. It reads what calls return.
 """
@@ -12,10 +13,13 @@ import io
 import os
 import sys
 import traceback
+import zipfile
 
 import numpy as np
 
-LARGEST = 2**26  # bytes in a message
+LARGEST = 2**22  # bytes in a message, also when it is unpacked
+SUBMISSION = "submission.py"
+RAISED = "the program raised an error"  # whatever it was: its text could give the program away
 
 
 def send(stream, message):
@@ -36,7 +40,12 @@ def receive(stream):
         raise ValueError(f"a message may have at most {LARGEST} bytes, got {length}")
     if not length:
         return None
-    with np.load(io.BytesIO(stream.read(length)), allow_pickle=False) as arrays:
+    content = io.BytesIO(stream.read(length))
+    with zipfile.ZipFile(content) as packed:
+        unpacked = sum(one.file_size for one in packed.infolist())
+    if unpacked > LARGEST:
+        raise ValueError(f"a message may have at most {LARGEST} bytes, got {unpacked}")
+    with np.load(content, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
 
@@ -76,7 +85,7 @@ class RemoteProgram:
         send(self._calls, pack(args))
         result = receive(self._results)
         if "error" in result:
-            raise ProgramError(str(result["error"]))
+            raise ProgramError(RAISED)
         return result["out"]
 
     def __repr__(self):
@@ -115,8 +124,9 @@ def described(error, path):
     return f"raises {type(error).__name__}{where}: {' '.join(str(error).split())[:150]}"
 
 
-def main(path, count):
-    """Run the probe of a file on so many programs, which it reaches through two pipes."""
+def main(count):
+    """Run the probe beside this file on so many programs, which it reaches through two pipes."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), SUBMISSION)
     calls, results = (os.fdopen(os.dup(n), mode) for n, mode in ((1, "wb"), (0, "rb")))
     with open(os.devnull, "r+b") as nowhere:  # what the probe prints or reads
         for number in (0, 1, 2):
@@ -131,4 +141,5 @@ def main(path, count):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    how_many, sys.argv[:] = int(sys.argv[1]), [""]
+    main(how_many)

@@ -1,36 +1,51 @@
 """Find the bug, as homework: a sick program for each student, and a command that grades.
 
-    python -m utils.doctor.homework hand-out --phrase P --students LIST.txt --to FOLDER
-        [--level layer]
-    python -m utils.doctor.homework grade [--phrase P] FOLDER_OR_FILE [--csv | --json] [--seconds N]
+    python -m utils.doctor.homework hand-out --students LIST.txt --to FOLDER
+        [--phrase-file FILE] [--level layer]
+    python -m utils.doctor.homework grade [--phrase-file FILE] FOLDER_OR_FILE [--csv | --json]
+        [--seconds N]
     python -m utils.doctor.homework reveal NUMBER [--level layer]
 
+The teacher's phrase is asked for, or read from a file: other users see the words of a command.
 The number of a program is computed from the teacher's phrase and the student's name. Without the
 phrase, nobody can make numbers or know the panel. But whoever has a number can find out the fault,
 as the programs are public and the doctor names it. So only the probe earns points.
 """
 
 import argparse
+import getpass
 import hashlib
 import hmac
 import re
 import string
 import textwrap
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from utils.doctor.homework import grade, programs, score
 
 TEMPLATE = Path(__file__).with_name("assignment.txt")
+SALT = b"One Equation, Many Programs: homework"
 TRIES = 300  # how many numbers to try for a fault that no student has yet
 CALLS = {"kernel": "program(q, k, v, keep) -> context",
          "layer": "program(x, memory, weights, n_heads, keep) -> out"}
 
 
+@lru_cache(maxsize=8)
+def key(phrase):
+    """Return the key of a phrase, bytes; scrypt makes guessing a phrase slow.
+
+    Raises ValueError for an empty phrase.
+    """
+    if not phrase.strip():
+        raise ValueError("the phrase is empty; choose one that the class cannot guess")
+    return hashlib.scrypt(phrase.encode(), salt=SALT, n=2**15, r=8, p=1, maxmem=2**26)
+
+
 def number(phrase, student, level="kernel", attempt=0):
     """Return a number with eight digits that belongs to a student under the teacher's phrase."""
     text = f"{student.strip()}\n{level}\n{attempt}"
-    digest = hmac.new(phrase.encode(), text.encode(), hashlib.sha256).digest()
+    digest = hmac.new(key(phrase), text.encode(), hashlib.sha256).digest()
     return 10**7 + int.from_bytes(digest[:8], "big") % (9 * 10**7)
 
 
@@ -59,7 +74,7 @@ def signed(phrase, student, its_number, level="kernel"):
 
 def seed(phrase):
     """Return the seed of the panel for the teacher's phrase."""
-    return int.from_bytes(hashlib.sha256(phrase.encode()).digest()[:6], "big")
+    return int.from_bytes(hmac.new(key(phrase), b"panel", hashlib.sha256).digest()[:6], "big")
 
 
 def handout(student, its_number, level="kernel"):
@@ -95,18 +110,22 @@ def hand_out(phrase, students, folder, level="kernel"):
 def options(arguments=None):
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m utils.doctor.homework", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
-    handing_out = commands.add_parser("hand-out", help="write a file for each student")
-    grading = commands.add_parser("grade", help="grade the files that come back")
+    handing_out = commands.add_parser("hand-out", help="write a file for each student",
+                                      allow_abbrev=False)
+    grading = commands.add_parser("grade", help="grade the files that come back",
+                                  allow_abbrev=False)
     revealing = commands.add_parser("reveal", help="print the fault of a program")
-    handing_out.add_argument("--phrase", required=True,
-                             help="a phrase that only the teacher knows")
+    handing_out.add_argument("--phrase-file", type=Path, default="-", help="a file with a phrase "
+                             "that only the teacher knows (default: it is asked for)")
     handing_out.add_argument("--students", required=True, type=Path,
                              help="a file with one name in each line")
     handing_out.add_argument("--to", required=True, type=Path, help="the folder for the files")
     grading.add_argument("where", type=Path, help="a file, or a folder with *.py")
-    grading.add_argument("--phrase", help="without it, diagnoses are not graded")
+    grading.add_argument("--phrase-file", type=Path, help="the file with the phrase, - to be asked "
+                         "for it; without it, diagnoses are not graded")
     grading.add_argument("--seconds", type=float, default=score.SECONDS,
                          help="the time limit for each file")
     style = grading.add_mutually_exclusive_group()
@@ -118,6 +137,14 @@ def options(arguments=None):
     for command in (handing_out, revealing):
         command.add_argument("--level", choices=programs.LEVELS, default="kernel")
     return parser.parse_args(arguments)
+
+
+def phrase_of(file):
+    """Return the phrase in a file, or, for "-", what is typed. Raises ValueError if it is empty."""
+    asked = str(file) == "-"
+    phrase = getpass.getpass("phrase: ") if asked else file.read_text(encoding="utf-8").strip()
+    key(phrase)  # raises for an empty one
+    return phrase
 
 
 def main(arguments=None):
@@ -133,12 +160,15 @@ def main(arguments=None):
         return f"{text} ({program.detail})" if program.detail else text
     if said.command == "hand-out":
         students = said.students.read_text(encoding="utf-8").splitlines()
-        paths = hand_out(said.phrase, students, said.to, said.level)
+        paths = hand_out(phrase_of(said.phrase_file), students, said.to, said.level)
         return f"wrote {len(paths)} files to {said.to}"
+    if not said.where.exists():
+        raise FileNotFoundError(f"there is no file or folder {said.where}")
     paths = sorted(said.where.glob("*.py")) if said.where.is_dir() else [said.where]
     if not paths:
         raise FileNotFoundError(f"there is no *.py in {said.where}")
     drawn, check = 0, None
-    if said.phrase is not None:
-        drawn, check = seed(said.phrase), partial(signed, said.phrase)
+    if said.phrase_file is not None:
+        phrase = phrase_of(said.phrase_file)
+        drawn, check = seed(phrase), partial(signed, phrase)
     return (said.show or grade.table)(grade.grades(paths, drawn, check, said.seconds))

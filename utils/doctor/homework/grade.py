@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from utils import doctor
+from utils.doctor._report import printable
 from utils.doctor.homework import panel, programs, score as scoring
 from utils.doctor.homework.score import SECONDS, Score
 
+LARGEST = 10**9  # above all numbers that are handed out
 FIELDS = {"STUDENT": str, "PROGRAM": int, "LEVEL": str, "DIAGNOSIS": str}
 NOTHING = Score(0, 0.0, 0.0, {}, [], 0)
 COLUMNS = ("file", "student", "program", "points", "caught", "alarms", "diagnosis", "remark")
@@ -49,11 +51,15 @@ def grades(paths, seed=0, signed=None, seconds=SECONDS):
 
 
 def _grade(path, seed, signed, seconds):
+    """Return the Grade of a file; whatever is in it, the others are graded, too."""
     path = Path(path)
     try:
-        said = fields(path)
-    except ValueError as error:
-        return Grade(path.name, "", 0, NOTHING, "", str(error))
+        return _graded(path, fields(path), seed, signed, seconds)
+    except Exception as error:
+        return Grade(path.name, "", 0, NOTHING, "", (str(error) or type(error).__name__)[:200])
+
+
+def _graded(path, said, seed, signed, seconds):
     student, number, level, diagnosis = said.values()
     score = scoring.score(path, panel.panel(level, seed), seconds)
     remark, verdict = score.remark, ""
@@ -81,17 +87,18 @@ def fields(path):
     """
     try:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f"is not Python: {error}") from None
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise ValueError(f"is not Python: {error or type(error).__name__}") from None
     found = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, TypeError, MemoryError, RecursionError):
                 found[node.targets[0].id] = ast.literal_eval(node.value)
     for name, kind in FIELDS.items():
         if not isinstance(found.get(name), kind):
             raise ValueError(f"lacks the line {name} = … that was handed out")
-    if found["LEVEL"] not in programs.LEVELS or found["PROGRAM"] < 0:
+    if found["LEVEL"] not in programs.LEVELS or not (
+            0 <= found["PROGRAM"] < LARGEST):
         raise ValueError("LEVEL and PROGRAM differ from what was handed out")
     return {name: found[name] for name in FIELDS}
 
@@ -127,7 +134,8 @@ def table(found):
     rows = [grade.row() for grade in sorted(found, key=lambda g: (-g.score.points, g.student))]
     names = COLUMNS[1:]
     right = ("program", "points", "caught", "alarms")
-    return tabulate([[row[name] for name in names] for row in rows], names, tablefmt="plain",
+    cells = [[_plain(row[name]) for name in names] for row in rows]
+    return tabulate(cells, names, tablefmt="plain",
                     colalign=["right" if name in right else "left" for name in names],
                     disable_numparse=True)
 
@@ -137,8 +145,20 @@ def as_csv(found):
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(grade.row() for grade in found)
+    writer.writerows({name: _cell(value) for name, value in grade.row().items()}
+                     for grade in found)
     return text.getvalue().rstrip()
+
+
+def _plain(value):
+    """Return a cell of the table: no text that a student wrote can begin a line of its own."""
+    return " ".join(printable(value).split()) if isinstance(value, str) else value
+
+
+def _cell(value):
+    """Return a cell that no spreadsheet takes for a formula."""
+    text = _plain(value)
+    return f"'{text}" if isinstance(text, str) and text.startswith(("=", "+", "-", "@")) else text
 
 
 def as_json(found):

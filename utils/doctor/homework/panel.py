@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from utils import reference
+from utils import checks, reference
 from utils.doctor import faulty
 from utils.doctor.faulty.kernel import FULLY_MASKED, Masking
 from utils.doctor.homework import programs as homework_programs
@@ -21,7 +21,33 @@ def panel(level, seed):
     """Return the sick and healthy Programs of a level; ``seed`` draws constants and order."""
     rng = np.random.default_rng([seed, 1])
     found = homework_programs.sick(level, rng) + healthy(level)
+    found = [program._replace(run=partial(_asked, program.run, level)) for program in found]
     return [found[n] for n in rng.permutation(len(found))]
+
+
+def _asked(run, level, *args):
+    """Call a program, if its arguments are those of the contract; the mask may be left out.
+
+    What is refused is refused for all programs: each has its own way with other arguments, and a
+    probe could know it by that. Raises TypeError or ValueError.
+    """
+    count = {"kernel": 4, "layer": 5}[level]
+    if len(args) not in (count - 1, count):
+        raise TypeError(f"expected {count} arguments, got {len(args)}")
+    *sides, keep = [*args, *(None,) * (count - len(args))]
+    if level == "kernel":
+        q, k, v = sides
+    else:
+        x, memory, weights, n_heads = sides
+        checks.check_shapes("b i e, b j e, e e, e e, e e, e e, e, e, e, e", x, memory, *(
+            weights[f"{kind}_{letter}"] for kind in "Wb" for letter in "qkvo"))
+        checks.divisible(x.shape[-1], n_heads)
+        q, k = (np.zeros((len(side), n_heads, side.shape[1], 1)) for side in (x, memory))
+        v = k
+    checks.check_shapes("b h i d, b g j d, b g j v", q, k, v)
+    keep = checks.keep(keep, q, k, v, grouped=True)
+    checks.divisible(q.shape[1], k.shape[1])
+    return run(*sides, keep)
 
 
 def healthy(level):

@@ -1,19 +1,23 @@
 """Score a probe: the share of faults that it catches, minus the share of false alarms."""
 
+import contextlib
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from utils.doctor import command
 from utils.doctor.homework import _sandbox
 
-CHILD = Path(_sandbox.__file__)
 SECONDS = 60.0
+ENDING = 5.0           # seconds for a process to end once it is killed
+AXIS, ELEMENTS = 256, 2**16  # the largest arrays that a program is called with
 
 
 class Score(NamedTuple):
@@ -58,49 +62,74 @@ def verdicts_of(path, programs, seconds=SECONDS):
     A verdict is True, False, or None if the probe raised an error or returned anything else.
     ``calls``: how often the programs were called. ``remark``: the first thing that went wrong.
     """
-    late = threading.Event()
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-I", str(CHILD), str(Path(path).resolve()), str(len(programs))]
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                 stderr=subprocess.DEVNULL, cwd=folder)
-        timer = threading.Timer(seconds, lambda: (late.set(), child.kill()))
-        timer.start()
+    talk, mark = _Talk(programs), command.new_mark()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        sandbox = shutil.copy(_sandbox.__file__, Path(folder, "sandbox.py"))
+        shutil.copy(path, Path(folder, _sandbox.SUBMISSION))
+        kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+        child = subprocess.Popen([sys.executable, "-I", "-B", sandbox.name, str(len(programs))],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder,
+                                 stderr=subprocess.DEVNULL, env=kept | mark,
+                                 start_new_session=True)
+        # In a thread: a process that the probe leaves behind can hold the pipes for ever.
+        listening = threading.Thread(target=talk.listen, args=(child,), daemon=True)
+        listening.start()
+        listening.join(seconds)
+        verdicts, late = [*talk.verdicts], listening.is_alive()
+        command.end(child, mark)
+        listening.join(ENDING)
+        if not listening.is_alive():
+            for pipe in (child.stdin, child.stdout):
+                with contextlib.suppress(OSError):
+                    pipe.close()
+    if late:
+        return verdicts, talk.calls, (f"takes longer than {seconds:g} s; stopped at program "
+                                      f"{len(verdicts) + 1} of {len(programs)}")
+    return verdicts, talk.calls, talk.remark
+
+
+class _Talk:
+    """What a child process says of programs, which are called for it.
+
+    ``verdicts`` and ``calls`` grow while it talks; ``remark`` is the first thing that went wrong.
+    """
+
+    def __init__(self, programs):
+        self.programs, self.verdicts, self.calls, self.remark = programs, [], 0, ""
+
+    def listen(self, child):
+        """Call programs until the process has sent a verdict on each of them."""
         try:
-            verdicts, calls, remark = _exchange(child, programs)
-        finally:
-            timer.cancel()
-            child.kill()
-            child.communicate()
-    if late.is_set():
-        remark = (f"takes longer than {seconds:g} s; stopped at program {len(verdicts) + 1} of "
-                  f"{len(programs)}")
-    return verdicts, calls, remark
-
-
-def _exchange(child, programs):
-    """Call programs for a child process until it has sent a verdict on each of them."""
-    verdicts, calls, remarks = [], 0, []
-    try:
-        while len(verdicts) < len(programs):
-            message = _sandbox.receive(child.stdout) or {"broken": "ends without a verdict"}
-            if "broken" in message:
-                return verdicts, calls, str(message["broken"])
-            if "count" in message:
-                calls += 1
-                _sandbox.send(child.stdin, answered(programs[len(verdicts)], message))
-                continue
-            verdicts.append(bool(message["verdict"]) if "verdict" in message else None)
-            if "problem" in message:
-                remarks.append(str(message["problem"]))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        return verdicts, calls, f"sends an invalid message: {error}"
-    return verdicts, calls, remarks[0] if remarks else ""
+            while len(self.verdicts) < len(self.programs):
+                message = _sandbox.receive(child.stdout) or {"broken": "ends without a verdict"}
+                if "broken" in message:
+                    self.remark = str(message["broken"])
+                    return
+                if "count" in message:
+                    self.calls += 1
+                    program = self.programs[len(self.verdicts)]
+                    _sandbox.send(child.stdin, answered(program, message))
+                    continue
+                if "problem" in message:
+                    self.remark = self.remark or str(message["problem"])
+                self.verdicts.append(bool(message["verdict"]) if "verdict" in message else None)
+        except Exception as error:  # whatever is in the message, it is not the grader's mistake
+            self.remark = f"sends an invalid message: {error}"
 
 
 def answered(program, message):
-    """Return as a message what a program returns for the arguments in a message."""
+    """Return as a message what a program returns for the arguments in a message, float64.
+
+    All errors are one message, as their texts differ from program to program.
+    """
     try:
+        args = _sandbox.unpack(message)
+        for array in (item for arg in args for item in (
+                arg.values() if isinstance(arg, dict) else (arg,))):
+            if np.size(array) > ELEMENTS or max(np.shape(array), default=0) > AXIS:
+                raise ValueError(f"an array has more than {ELEMENTS} elements or an axis more than "
+                                 f"{AXIS}")
         with np.errstate(all="ignore"):
-            return {"out": np.asarray(program(*_sandbox.unpack(message)))}
-    except Exception as error:  # the arguments may not fit
-        return {"error": np.asarray(f"{type(error).__name__}: {error}"[:200])}
+            return {"out": np.asarray(program(*args), dtype=float)}
+    except Exception:  # the arguments may not fit
+        return {"error": np.asarray(_sandbox.RAISED)}
