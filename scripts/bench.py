@@ -24,6 +24,7 @@ from scripts import (
     bench_sweep,
     bench_tables,
 )
+from utils.files import write as write_file
 from utils.measure import results as files
 
 # The name of a part on the command line, what measures it, and where it stands in the file.
@@ -70,7 +71,7 @@ def measure(found, part, device):
 def write(found, path):
     """Write what was measured, a line for each number, so that a difference can be read."""
     text = json.dumps(bench_rows.rounded(found), indent=1, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_file(path, f"{text}\n".encode())
 
 
 def main(arguments):

@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
 
+from utils import files  # noqa: E402
 from utils.models import char_model, corpus, ngrams, training  # noqa: E402
 from utils.models.language_model import LanguageModel, bits, optimisers  # noqa: E402
 
@@ -55,12 +56,12 @@ def compare_head_counts(text, path):
     """
     found = {**SMALL, "seeds": SEEDS, "bits": {}}
     if path.is_file():
-        found["bits"] = json.loads(path.read_text(encoding="utf-8"))["bits"]
+        found["bits"] = files.read_json(path, "`make train`")["bits"]
     for n_heads in HEAD_COUNTS:
         reached = found["bits"].setdefault(str(n_heads), [])
         for seed in SEEDS[len(reached):]:
             reached.append(round(small_bits(text, n_heads, seed), 4))
-            path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            files.write(path, (json.dumps(found, indent=1) + "\n").encode())
         print(f"{n_heads} heads: {reached} bits")
 
 

@@ -85,6 +85,39 @@ def test_a_part_too_many_or_too_few_is_named(written):
         results.load(path)
 
 
+def changed(*keys, value):
+    """Return FILE with one part of it changed, or without it where ``value`` is None."""
+    file = part = copy.deepcopy(FILE)
+    for key in keys[:-1]:
+        part = part[key]
+    if value is None:
+        del part[keys[-1]]
+    else:
+        part[keys[-1]] = value
+    return json.dumps(file)
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    (changed("sweep", value=3), "sweep must be a list, got 3"),
+    (changed("machine", value=[]), "machine must be a dict, got []"),
+    (changed("quick", value="no"), "quick must be a bool, got 'no'"),
+    (changed("machine", "device", value=None), "machine has no device"),
+    (changed("sweep", 1, value=[1]), "a row of sweep lacks a program or its numbers: [1]"),
+    (changed("sweep", 1, value={"program": "x", "n": 2}),
+     "a row of sweep lacks a program or its numbers: {'program': 'x', 'n': 2}"),
+    (changed("sweep", 0, value=row(3, 1, 1.0, None)),
+     f"a row of sweep lacks a program or its numbers: {row(3, 1, 1.0, None)!r:.80}"),
+    (changed("sweep", 0, value=row("a", "1", 1.0, None)),
+     f"a row of sweep lacks a program or its numbers: {row('a', '1', 1.0, None)!r:.80}"),
+    (changed("sweep", 0, value=row("a", 1, 1.0, "2")),
+     f"a row of sweep lacks a program or its numbers: {row('a', 1, 1.0, '2')!r:.80}"),
+])
+def test_a_part_that_could_not_be_read_is_named(written, text, why):
+    path = written(text=text)
+    with raises(ValueError, f"{path} cannot be read, because {why}; `make bench` writes a new one"):
+        results.load(path)
+
+
 def test_figures_that_mean_nothing_are_refused_unless_asked_for(written):
     path = written(quick=True)
     with raises(ValueError, f"{path} was written by --quick, so its results are not meaningful; "

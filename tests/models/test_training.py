@@ -1,10 +1,16 @@
 """A run that stops and goes on ends as one that did not, and nothing is lost on the way."""
 
+import copy
 import math
 import os
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from exact import raises
 from torch import nn
 
 from utils.models import training
@@ -13,9 +19,9 @@ from utils.models.language_model import LanguageModel, next_token_loss, optimise
 STEPS = 12
 
 
-def new_run(steps=STEPS, seed=3):
+def new_run(steps=STEPS, seed=3, d_model=12):
     torch.manual_seed(seed)
-    model = LanguageModel(n_tokens=17, d_model=12, n_heads=3, n_layers=2)
+    model = LanguageModel(n_tokens=17, d_model=d_model, n_heads=3, n_layers=2)
     return training.new_run(model, optimisers(model), steps, seed)
 
 
@@ -25,6 +31,16 @@ def loss_of(model, generator):
 
 def weights(run):
     return torch.cat([p.detach().flatten() for p in run.model.parameters()])
+
+
+def state(run):
+    """Return copies of all that training changes, as text, since tensors have no equality."""
+    torch.set_printoptions(profile="full")
+    try:
+        return repr([run.step, run.steps, run.seconds, run.history, run.generator.get_state(),
+                     run.model.state_dict(), [one.state_dict() for one in run.optimisers]])
+    finally:
+        torch.set_printoptions(profile="default")
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +75,58 @@ def test_a_resumed_run_keeps_what_was_measured_and_the_seconds(tmp_path):
     seconds = [entry["seconds"] for entry in resumed.history]
     assert seconds == sorted(seconds)
     assert seconds[-1] == resumed.seconds
+
+
+def test_a_run_that_was_extended_goes_on_as_one_of_that_length(tmp_path):
+    path, shares = tmp_path / "run.pt", []
+    run = training.load(new_run(), training.train(new_run(), loss_of, path=path) and path)
+
+    def share(step, steps):
+        shares.append((step, steps))
+        return 0.5
+
+    assert training.extend(run, 15) is run
+    training.train(run, loss_of, decay=share, path=path)
+    assert shares == [(12, 15), (13, 15), (14, 15)]
+    assert training.load(new_run(15), path).step == 15
+    with raises(ValueError, "steps must be at least 16, got 15"):
+        training.extend(run, 15)
+    assert run.steps == 15
+
+
+def test_a_trained_model_is_trained_on_as_a_new_run_with_all_its_rate(whole):
+    model = copy.deepcopy(whole.model)
+    run = training.train(training.new_run(model, optimisers(model), 4), loss_of, until=1)
+    assert run.optimisers[1].param_groups[0]["lr"] == 0.006  # as at the first step of any run
+    assert (weights(run) != weights(whole)).any()
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), [
+    ({"until": 13}, ValueError, "until=13 is past the end of the run, steps=12, where the learning "
+                                "rate is 0; to train further, call extend(run, 13) first"),
+    ({"until": -1}, ValueError, "until must be at least 0, got -1"),
+    ({"clip": -1}, ValueError, "clip must be greater than 0, because it is a norm, got -1"),
+    ({"clip": math.nan}, ValueError, "clip must be greater than 0, because it is a norm, got nan"),
+    ({"clip": None}, TypeError, "clip must be a number, got None; math.inf clips nothing"),
+    ({"every": 0}, ValueError, "every must be at least 1, got 0"),
+    ({"decay": lambda step, steps: -0.5}, ValueError, "decay must return 0 or more, got -0.5 at "
+                                                      "step 0 of 12"),
+    ({"decay": lambda step, steps: math.nan}, ValueError, "decay must return 0 or more, got nan at "
+                                                          "step 0 of 12"),
+    ({"path": "no/run.pt"}, FileNotFoundError, "no/run.pt cannot be written, because there is no "
+                                               "folder no; create it first"),
+])
+def test_what_would_spoil_a_run_is_refused_before_the_first_step(arguments, error, message):
+    run = new_run()
+    before = state(run)
+    with raises(error, message):
+        training.train(run, loss_of, **arguments)
+    assert state(run) == before
+
+
+def test_a_run_has_a_number_of_steps():
+    with raises(ValueError, "steps must be at least 1, got 0"):
+        new_run(steps=0)
 
 
 def test_learning_rates_fall_in_a_line_from_the_first_step_on(monkeypatch):
@@ -171,22 +239,87 @@ def test_an_interrupted_write_leaves_the_old_checkpoint_whole(broken, tmp_path, 
     assert training.load(new_run(), path).step == 2
 
 
-def test_a_checkpoint_that_does_not_fit_is_refused_in_words(tmp_path):
-    path = tmp_path / "run.pt"
-    training.save(new_run(), path)
-    with pytest.raises(ValueError, match="a run with steps 12, but this run has 13"):
-        training.load(new_run(steps=13), path)
-    one = new_run()
-    one.optimisers[0] = torch.optim.SGD(one.optimisers[0].param_groups[0]["params"], lr=1.0)
-    before = weights(one)
-    with pytest.raises(ValueError, match=r"optimisers \['Muon of 8', 'AdamW of 4'\], but this run "
-                                         r"has \['SGD of 8'"):
-        training.load(one, path)
-    assert torch.equal(weights(one), before)
-    model = LanguageModel(n_tokens=17, d_model=15, n_heads=3, n_layers=2)
-    other = training.new_run(model, optimisers(model), STEPS)
-    with pytest.raises(ValueError, match=r"(?s)holds another model: .*size mismatch"):
-        training.load(other, path)
+def other_optimisers():
+    run = new_run()
+    run.optimisers[0] = torch.optim.SGD(run.optimisers[0].param_groups[0]["params"], lr=1.0)
+    return run
+
+
+def other_groups():
+    """Return a run whose optimiser has as many parameters, but in two groups."""
+    run = new_run()
+    one, *rest = run.optimisers[1].param_groups[0]["params"]
+    run.optimisers[1] = torch.optim.AdamW([{"params": [one]}, {"params": rest}])
+    return training.new_run(run.model, run.optimisers, STEPS)
+
+
+def of_float64():
+    run = new_run()
+    run.model.double()
+    return run
+
+
+@pytest.mark.parametrize(("run", "message"), [
+    (lambda: new_run(steps=13), "a run with steps 12, but this run has 13; create it as the saved "
+                                "one was"),
+    (other_optimisers, "a run with optimisers ['Muon of 8', 'AdamW of 4'], but this run has "
+                       "['SGD of 8', 'AdamW of 4']; create it as the saved one was"),
+    (lambda: new_run(d_model=15), "a run with the parameter embedding.weight of torch.float32 "
+                                  "(17, 12), but this run has torch.float32 (17, 15); create it as "
+                                  "the saved one was"),
+    (of_float64, "a run with the parameter embedding.weight of torch.float32 (17, 12), but this "
+                 "run has torch.float64 (17, 12); create it as the saved one was"),
+    (other_groups, "a run that does not fit this one: loaded state dict has a different number of "
+                   "parameter groups"),
+])
+def test_a_checkpoint_that_does_not_fit_is_refused_and_the_run_unchanged(run, message, tmp_path):
+    path, run = tmp_path / "run.pt", run()
+    training.train(new_run(), loss_of, until=2, path=path)
+    before = state(run)
+    with raises(ValueError, f"{path} holds {message}"):
+        training.load(run, path)
+    assert state(run) == before
+
+
+DAMAGES = {"empty": lambda data: b"", "cut": lambda data: data[:-1],
+           "half": lambda data: data[:len(data) // 2], "text": lambda data: b"hello\n" * 99,
+           "longer": lambda data: data + b"x", "zeros": lambda data: bytes(len(data))}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_is_refused_and_the_run_unchanged(damage, tmp_path):
+    path, run = tmp_path / "run.pt", new_run()
+    training.train(new_run(), loss_of, until=2, path=path)
+    path.write_bytes(damage(path.read_bytes()))
+    before = state(run)
+    with raises(ValueError, f"{path} is not a run that training.save wrote: it is damaged, "
+                            "incomplete or another kind of file, and nothing was loaded"):
+        training.load(run, path)
+    assert state(run) == before
+
+
+def test_a_flipped_bit_anywhere_is_noticed(tmp_path):
+    path, run = tmp_path / "run.pt", new_run()
+    training.train(new_run(), loss_of, until=2, path=path)
+    data = path.read_bytes()
+    bits = np.random.default_rng(0).choice(8 * len(data), 100, replace=False)
+    for bit in (*bits, *range(8 * len(data) - 8 * 90, 8 * len(data), 9)):  # the end is special
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="is not a run that training"):
+            training.load(run, path)
+
+
+def test_another_file_of_pytorch_is_refused(tmp_path):
+    torch.save({"steps": STEPS}, tmp_path / "run.pt")
+    with pytest.raises(ValueError, match="is not a run that training"):
+        training.load(new_run(), tmp_path / "run.pt")
+
+
+def test_no_checkpoint_is_an_error_that_names_it(tmp_path):
+    with raises(FileNotFoundError, f"{tmp_path / 'x'} does not exist; training.save writes it"):
+        training.load(new_run(), tmp_path / "x")
 
 
 class Harmful:
@@ -196,10 +329,79 @@ class Harmful:
 
 def test_a_checkpoint_never_runs_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    torch.save({"model": Harmful(), "steps": STEPS}, tmp_path / "run.pt")
-    with pytest.raises(Exception, match=r"[Ww]eights.only"):
+    run = new_run()
+    run.history = [Harmful()]
+    monkeypatch.setattr(training._saved, "read", lambda data: None)  # `save` would refuse it
+    training.save(run, tmp_path / "run.pt")
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="is not a run that training") as caught:
         training.load(new_run(), tmp_path / "run.pt")
+    assert "Weights only load failed" in str(caught.value.__cause__)
     assert not (tmp_path / "pwned").exists()
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    path, run = tmp_path / "run.pt", new_run()
+    training.save(run, path)
+    run.history = [{"a": np.float64(1)}]
+    with raises(TypeError, f"the run cannot be saved to {path}, because it could not be loaded "
+                           "again: history and optimisers may hold only numbers, str and tensors "
+                           "(UnpicklingError)"):
+        training.save(run, path)
+    assert training.load(new_run(), path).history == []
+
+
+def test_measurements_become_floats(tmp_path):
+    path = tmp_path / "run.pt"
+    training.train(new_run(), loss_of, until=1, path=path, measure=lambda model: {
+        "a": np.float32(0.5), "b": torch.tensor(2), "c": 3})
+    entry, = training.load(new_run(), path).history
+    assert {name: repr(entry[name]) for name in "abc"} == {"a": "0.5", "b": "2.0", "c": "3.0"}
+    with raises(TypeError, "measure must return a dict of numbers, got {'a': 'b'}"):
+        training.measured(new_run().model, lambda model: {"a": "b"})
+    with raises(TypeError, "measure must return a dict of numbers, got 3"):
+        training.measured(new_run().model, lambda model: 3)
+
+
+KILLED = """
+import os, random, signal, sys, time
+from pathlib import Path
+from test_training import loss_of, new_run, weights
+from utils.models import training
+
+path, rng = Path(sys.argv[1]), random.Random(0)
+life = lambda: training.load(new_run(300), path) if path.exists() else new_run(300)
+for _ in range(50):
+    child = os.fork()
+    if child == 0:
+        training.train(life(), loss_of, every=1, path=path)
+        os._exit(0)
+    time.sleep(rng.uniform(0.01, 0.2))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    print(life().step, len(list(path.parent.iterdir())))
+run = training.train(life(), loss_of, path=path)
+training.save(run, path)
+assert weights(run).equal(weights(training.train(new_run(300), loss_of)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_run_killed_fifty_times_ends_in_the_same_weights(tmp_path):
+    here = Path(__file__).parent
+    lines = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "run.pt")], check=True, text=True,
+        stdout=subprocess.PIPE, env=os.environ | {
+            "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTHONPATH": os.pathsep.join(
+                map(str, (here, here.parent, here.parents[1])))}).stdout.split("\n")[:-1]
+    steps, left = zip(*(map(int, line.split()) for line in lines), strict=True)
+    assert len(steps) == 50
+    assert list(steps) == sorted(steps)
+    assert len(set(steps)) > 3
+    assert max(left) <= 2  # the run, and what one killed writer left
+    assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
 
 
 def test_the_seed_decides_which_batches_are_drawn():

@@ -112,6 +112,16 @@ def killed(texts, folder):
     return {"weights": whole(model), "start": start}
 
 
+def refused(folder):
+    """Return with which message this rank refuses a checkpoint."""
+    model, _, optimiser = fresh(wrap="fsdp")
+    try:
+        load(model, optimiser, folder)
+    except ValueError as error:
+        return str(error)
+    return "loaded"
+
+
 def found(texts, folder):
     """Save, where the name is given late; return the newest that this rank finds right after."""
     model, _, optimiser = fresh(wrap="fsdp", device=texts.device)

@@ -1,11 +1,15 @@
 """Checkpoints: whole or not there, read by any number of processes, and nothing is lost."""
 
 import shutil
+import sys
+import threading
 from pathlib import Path
 
 import data_parallel_programs as programs
+import numpy as np
 import pytest
 import torch
+from exact import raises
 from test_data import new_texts
 from test_processes import gone
 
@@ -88,7 +92,7 @@ def test_four_processes_go_on_from_what_two_have_saved_and_hold_a_quarter_if_sli
 
 def test_each_rank_writes_its_half(by_two):
     files = {path.name: path.stat().st_size for path in (by_two[0] / "fsdp" / "step-3").iterdir()}
-    assert set(files) == {".metadata", "__0_0.distcp", "__1_0.distcp"}
+    assert set(files) == {".metadata", "__0_0.distcp", "__1_0.distcp", "sha256.json"}
     assert 0.5 < files["__0_0.distcp"] / files["__1_0.distcp"] < 2
 
 
@@ -118,20 +122,155 @@ def test_the_newest_is_the_one_of_most_steps_not_the_last_name(texts, tmp_path):
     assert newest(str(tmp_path)) == tmp_path / "step-100"
 
 
+def test_what_is_no_checkpoint_is_passed_over(tmp_path):
+    for name in ("step-3", "step-old", "step-8 (copy)", "step-", "step--9"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "step-9").touch()
+    assert newest(tmp_path) == tmp_path / "step-3"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot lock a folder")
 def test_what_a_dead_run_has_left_is_not_kept(texts, tmp_path):
-    (tmp_path / "unfinished-3").mkdir()
-    (tmp_path / "unfinished-3" / "__7_0.distcp").touch()
+    (tmp_path / "unfinished-0123abcd").mkdir()
+    (tmp_path / "unfinished-0123abcd" / "__7_0.distcp").touch()
+    (tmp_path / "unfinished-thesis").mkdir()
     save(*trained(texts), 3, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["step-3"]
-    assert {path.name for path in (tmp_path / "step-3").iterdir()} == {".metadata", "__0_0.distcp"}
+    assert {path.name for path in tmp_path.iterdir()} == {"step-3", "unfinished-thesis"}
+    assert {path.name for path in (tmp_path / "step-3").iterdir()} == {
+        ".metadata", "__0_0.distcp", "sha256.json"}
 
 
 def test_a_checkpoint_is_never_written_over(texts, tmp_path):
     save(*trained(texts), 3, tmp_path)
     before = Path(tmp_path, "step-3", "__0_0.distcp").read_bytes()
-    with pytest.raises(OSError, match="step-3"):
+    with raises(FileExistsError, f"{tmp_path / 'step-3'} exists, and no checkpoint is written "
+                                 "over; delete it, or save to another folder"):
         save(*trained(texts, stop=5), 3, tmp_path)
     assert Path(tmp_path, "step-3", "__0_0.distcp").read_bytes() == before
+
+
+def filled(value):
+    """Return a model full of one number, and its optimiser."""
+    model, _, optimiser = programs.fresh()
+    for weight in model.parameters():
+        torch.nn.init.constant_(weight, value)
+    return model, optimiser
+
+
+def test_of_two_runs_that_save_at_once_each_checkpoint_is_of_one(tmp_path):
+    runs, faults = [filled(1.0), filled(2.0)], []
+
+    def work(model, optimiser):
+        for step in range(10):
+            try:
+                save(model, optimiser, step, tmp_path)
+            except OSError as error:  # the other was faster
+                faults.append(error)
+
+    threads = [threading.Thread(target=work, args=run) for run in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(faults) == 10
+    assert {path.name for path in tmp_path.iterdir()} == {f"step-{step}" for step in range(10)}
+    for step in reversed(range(10)):
+        model, optimiser = filled(3.0)
+        assert load(model, optimiser, tmp_path) == step
+        values = {value.item() for weight in model.parameters() for value in weight.unique()}
+        assert values in ({1.0}, {2.0})
+        shutil.rmtree(tmp_path / f"step-{step}")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")
+def test_on_a_full_disk_the_checkpoints_before_stay(texts, tmp_path):
+    import resource
+    save(*trained(texts), 3, tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="step-4 was not written, because of this error: "):
+            save(*trained(texts), 4, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-3"]
+    assert load(*filled(0.0), tmp_path) == 3
+
+
+def untouched(path, message):
+    """Check that a checkpoint is refused, and that model and optimiser stay as they were."""
+    model, optimiser = filled(0.5)
+    with raises(ValueError, message):
+        load(model, optimiser, path.parent)
+    assert all((weight == 0.5).all() for weight in model.parameters())
+    assert not optimiser.state
+
+
+@pytest.mark.parametrize("name", [".metadata", "__0_0.distcp", "sha256.json"])
+def test_a_flipped_bit_anywhere_is_noticed(texts, tmp_path, name):
+    save(*trained(texts), 3, tmp_path)
+    file = tmp_path / "step-3" / name
+    data = file.read_bytes()
+    for bit in np.random.default_rng(0).choice(8 * len(data), 20, replace=False):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"step-3 is damaged: .*; delete this folder to go on"):
+            load(*filled(0.5), tmp_path)
+    if name != "sha256.json":
+        untouched(file.parent, f"{file.parent} is damaged: {name} is not as it was written; delete "
+                               "this folder to go on from the checkpoint before it")
+
+
+def test_a_slice_too_few_or_too_many_is_noticed(texts, tmp_path):
+    save(*trained(texts), 3, tmp_path)
+    path = tmp_path / "step-3"
+    said = (f"{path} is damaged: it must hold the files ['.metadata', '__0_0.distcp'], got {{}}; "
+            "delete this folder to go on from the checkpoint before it")
+    (path / "__1_0.distcp").touch()
+    untouched(path, said.format(['.metadata', '__0_0.distcp', '__1_0.distcp']))
+    (path / "__1_0.distcp").unlink()
+    (path / "__0_0.distcp").unlink()
+    untouched(path, said.format(['.metadata']))
+
+
+def test_all_ranks_refuse_what_one_has_found_damaged(by_two, tmp_path):
+    shutil.copytree(by_two[0] / "fsdp", tmp_path / "fsdp")
+    file = tmp_path / "fsdp" / "step-3" / "__1_0.distcp"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    assert launch(programs.refused, 2, str(tmp_path / "fsdp")) == 2 * [
+        f"{file.parent} is damaged: {file.name} is not as it was written; delete this folder to "
+        "go on from the checkpoint before it"]
+
+
+def test_a_checkpoint_that_was_not_sealed_is_still_loaded(texts, tmp_path):
+    save(*trained(texts), 3, tmp_path)
+    (tmp_path / "step-3" / "sha256.json").unlink()
+    assert load(*filled(0.5), tmp_path) == 3
+
+
+def test_what_has_the_name_of_a_checkpoint_and_is_none_is_refused(tmp_path):
+    (tmp_path / "step-9").mkdir()
+    untouched(tmp_path / "step-9", f"{tmp_path / 'step-9'} is not a checkpoint that was saved "
+                                   "here; move it elsewhere, or rename it")
+
+
+def test_another_model_or_optimiser_is_refused_before_anything_is_changed(texts, tmp_path):
+    save(*trained(texts), 3, tmp_path)
+    model = programs.LanguageModel(17, d_model=15, n_heads=3, n_layers=2).double()
+    before, optimiser = programs.whole(model), torch.optim.AdamW(model.parameters())
+    said = f"{tmp_path / 'step-3'} is of another model or optimiser: "
+    with raises(ValueError, f"{said}model.embedding.weight must be torch.float64 (17, 15), got "
+                            "torch.float64 (17, 12)"):
+        load(model, optimiser, tmp_path)
+    assert same(before, programs.whole(model))
+    model, _ = filled(0.5)
+    with raises(ValueError, f"{said}optimiser.param_groups.0.betas must be absent, got an "
+                           "option"):
+        load(model, torch.optim.SGD(model.parameters()), tmp_path)
+    assert all((weight == 0.5).all() for weight in model.parameters())
 
 
 def test_whoever_saves_to_the_same_folder_may_find_half_of_each(texts, tmp_path):

@@ -7,19 +7,21 @@ each program and size, with ``seconds`` (``median``, ``low`` and ``high`` quarti
 ``left_out`` lists what was not measured, and why. A part that was not measured is empty.
 """
 
-import json
+from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from utils import setup
+from utils import files, setup
 
 OURS, READERS = setup.COURSE / "data" / "bench.json", setup.COURSE / "bench.json"
 FORMAT = 1
 PARTS = ("roofs", "sweep", "fast", "grouped")
 KEYS = {"format", "quick", "machine", "sizes", "left_out", *PARTS}
 PACKAGES = {"torch": "PyTorch", "numpy": "NumPy", "tensorflow": "TensorFlow", "keras": "Keras"}
+MACHINE = {"processor", "cores", "threads", "gibibytes", "gpu", "device", "system", "python",
+           "date", *PACKAGES}
 
 
 class Series(NamedTuple):
@@ -43,12 +45,7 @@ def load(path=OURS, quick=False):
     ValueError for results of `--quick`, which are not meaningful, unless ``quick`` is True.
     """
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; `make bench` writes it")
-    try:
-        measured = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not JSON ({error}); `make bench` writes a new one") from error
+    measured = files.read_json(path, "`make bench`")
     check(measured, path)
     if measured["quick"] and not quick:
         raise ValueError(f"{path} was written by --quick, so its results are not meaningful; run "
@@ -57,7 +54,7 @@ def load(path=OURS, quick=False):
 
 
 def check(measured, path):
-    """Raise ValueError unless ``measured`` has the format and keys of a file of ``make bench``."""
+    """Raise ValueError unless ``measured`` is what a file of ``make bench`` holds."""
     written = measured.get("format") if isinstance(measured, dict) else None
     if written != FORMAT:
         raise ValueError(f"{path} must have format {FORMAT}, got {written}; `make bench` writes a "
@@ -66,6 +63,30 @@ def check(measured, path):
         wrong = ", ".join(sorted(measured.keys() ^ KEYS))
         raise ValueError(f"{path} has missing or unknown keys: {wrong}; `make bench` writes a new "
                          "one")
+    if wrong := _unreadable(measured):
+        raise ValueError(f"{path} cannot be read, because {wrong}; `make bench` writes a new one")
+
+
+def _unreadable(measured):
+    """Return what ``describe`` or ``series`` could not read of a file, "" if there is nothing."""
+    kinds = {"quick": bool, "machine": dict, "sizes": dict, "roofs": dict, "sweep": list,
+             "left_out": list, "fast": list, "grouped": list}
+    for key, kind in kinds.items():
+        if not isinstance(measured[key], kind):
+            return f"{key} must be a {kind.__name__}, got {measured[key]!r:.40}"
+    if missing := sorted(MACHINE - measured["machine"].keys()):
+        return f"machine has no {missing[0]}"
+    for row in measured["sweep"]:
+        try:
+            numbers = [row["n"], *(row["seconds"][key] for key in Series._fields[1:4])]
+            size = row["mebibytes"]
+            whole = all(isinstance(number, Real) for number in [*numbers, size or 0])
+            whole = whole and isinstance(row["program"], str)
+        except (LookupError, TypeError):
+            whole = False
+        if not whole:
+            return f"a row of sweep lacks a program or its numbers: {row!r:.80}"
+    return ""
 
 
 def programs(measured):

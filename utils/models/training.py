@@ -6,14 +6,17 @@ run ends with the same parameters as an uninterrupted one.
 """
 
 import math
-import os
+import numbers
 import time
+from copy import deepcopy
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from torch import nn
 from tqdm import tqdm
+
+from utils import checks, files
+from utils.models import _saved
 
 
 @dataclass
@@ -30,6 +33,7 @@ class Run:
 
     def __post_init__(self):
         """Store the initial learning rates of the optimisers."""
+        self.steps = checks.count(self.steps, "steps")
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group.setdefault("initial_lr", group["lr"])
@@ -38,6 +42,17 @@ class Run:
 def new_run(model, optimisers, steps, seed=0):
     """Return a Run at step 0 that draws its batches with ``seed``."""
     return Run(model, list(optimisers), steps, torch.Generator().manual_seed(seed))
+
+
+def extend(run, steps):
+    """Let ``run`` end later, at ``steps``; return it.
+
+    Its learning rate rises at once, because it now falls to 0 at the new end. (To train a trained
+    model as if it were new, pass it to ``new_run``.) Raises ValueError unless ``steps`` is more
+    than before.
+    """
+    run.steps = checks.count(steps, "steps", least=run.steps + 1)
+    return run
 
 
 def linear_decay(step, steps):
@@ -52,13 +67,16 @@ def train(run, loss_of, until=None, *, decay=linear_decay, clip=1.0, every=None,
     ``loss_of(model, generator)`` draws a batch and returns its loss. Gradients are clipped to the
     norm ``clip``. Every ``every`` steps and at the end, ``measure(model)``, a dict of floats, is
     appended to ``run.history`` with step and seconds, and the run is saved to ``path``. Raises
-    FloatingPointError when the loss or a gradient is not finite, before the parameters change.
+    FloatingPointError when the loss or a gradient is not finite, before the parameters change, and
+    ValueError for ``until`` past the end of the run, a negative ``decay`` or a ``clip`` of 0 or
+    less.
     """
-    until = run.steps if until is None else until
+    until = run.steps if until is None else checks.count(until, "until", least=0)
+    _may_train(run, until, clip, every, path)
     with tqdm(total=until, initial=run.step, unit="step") as bar:
         while run.step < until:
             start = time.perf_counter()
-            loss = one_step(run, loss_of, decay(run.step, run.steps), clip)
+            loss = one_step(run, loss_of, _share(decay, run), clip)
             run.step, run.seconds = run.step + 1, run.seconds + time.perf_counter() - start
             bar.update()
             bar.set_postfix(loss=f"{loss:.3f}")
@@ -69,6 +87,30 @@ def train(run, loss_of, until=None, *, decay=linear_decay, clip=1.0, every=None,
                 if path is not None:
                     save(run, path)
     return run
+
+
+def _may_train(run, until, clip, every, path):
+    """Raise unless ``train`` can do what it is asked to."""
+    if until > run.steps:
+        raise ValueError(f"until={until} is past the end of the run, steps={run.steps}, where the "
+                         f"learning rate is 0; to train further, call extend(run, {until}) first")
+    if isinstance(clip, bool) or not isinstance(clip, numbers.Real):
+        raise TypeError(f"clip must be a number, got {clip!r}; math.inf clips nothing")
+    if not clip > 0:
+        raise ValueError(f"clip must be greater than 0, because it is a norm, got {clip}")
+    if every is not None:
+        checks.count(every, "every")
+    if path is not None:
+        files.folder(path)
+
+
+def _share(decay, run):
+    """Return the factor of the learning rate at the step of a run, 0 or more."""
+    share = decay(run.step, run.steps)
+    if not 0 <= share < math.inf:
+        raise ValueError(f"decay must return 0 or more, got {share} at step {run.step} of "
+                         f"{run.steps}")
+    return share
 
 
 def one_step(run, loss_of, share, clip):
@@ -96,55 +138,51 @@ def _finite(number, name, run):
 
 
 def measured(model, measure):
-    """Return ``measure(model)`` in evaluation and without gradients."""
+    """Return ``measure(model)``, a dict of floats, in evaluation and without gradients."""
     model.eval()
     with torch.no_grad():
-        return measure(model)
+        found = measure(model)
+    try:
+        return {name: float(value) for name, value in found.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TypeError(f"measure must return a dict of numbers, got {found!r}") from error
 
 
 def save(run, path):
-    """Write a run to ``path``; if the write is interrupted, the old file stays unchanged."""
-    path = Path(path)
-    state = {"model": run.model.state_dict(), "step": run.step, "steps": run.steps,
-             "seconds": run.seconds, "kinds": _kinds(run),
-             "optimisers": [optimiser.state_dict() for optimiser in run.optimisers],
-             "generator": run.generator.get_state(), "history": run.history}
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a run to ``path``, whole or not at all, as ``files.write`` does.
+
+    Raises TypeError, before anything is written, when ``load`` could not read it.
+    """
     try:
-        with unfinished.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)  # in one step, on the same disk
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+        data = _saved.written(run)
+    except Exception as error:
+        raise TypeError(f"the run cannot be saved to {path}, because it could not be loaded again: "
+                        "history and optimisers may hold only numbers, str and tensors "
+                        f"({type(error).__name__})") from error
+    files.write(path, data)
 
 
 def load(run, path):
     """Load a saved run into ``run``, which was created in the same way; return it.
 
-    Learning rates are loaded, too. The file is read without running code from it. Raises ValueError
-    when the saved run has another number of steps, another model or other optimisers.
+    Learning rates are loaded, too. The file is read without running code from it. Raises
+    FileNotFoundError when there is no file, ValueError when it is damaged or holds a run with
+    another number of steps, another model or other optimisers; ``run`` is then unchanged.
     """
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    for name, saved, ours in (("steps", state["steps"], run.steps),
-                              ("optimisers", state["kinds"], _kinds(run))):
-        if saved != ours:
-            raise ValueError(f"{path} holds a run with {name} {saved}, but this run has {ours}")
+    data = files.read(path, "training.save")
     try:
-        run.model.load_state_dict(state["model"])
-    except RuntimeError as error:
-        raise ValueError(f"{path} holds another model: {error}") from error
-    for optimiser, saved in zip(run.optimisers, state["optimisers"], strict=True):
-        optimiser.load_state_dict(saved)
-    run.generator.set_state(state["generator"])
-    run.step, run.seconds, run.history = state["step"], state["seconds"], state["history"]
+        state = _saved.read(data)
+    except Exception as error:
+        raise ValueError(f"{path} is not a run that training.save wrote: it is damaged, incomplete "
+                         "or another kind of file, and nothing was loaded") from error
+    for name, saved, ours in _saved.compared(state, run):
+        if saved != ours:
+            raise ValueError(f"{path} holds a run with {name} {saved}, but this run has {ours}; "
+                             "create it as the saved one was")
+    before = deepcopy(_saved.state(run))
+    try:
+        _saved.put(run, state)
+    except Exception as error:
+        _saved.put(run, before)
+        raise ValueError(f"{path} holds a run that does not fit this one: {error}") from error
     return run
-
-
-def _kinds(run):
-    """Return the type of each optimiser and its number of parameters, a list of str."""
-    return [f"{type(optimiser).__name__} of "
-            f"{sum(len(group['params']) for group in optimiser.param_groups)}"
-            for optimiser in run.optimisers]
