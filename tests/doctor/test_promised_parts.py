@@ -174,6 +174,17 @@ def test_a_division_after_the_softmax_is_named():
     assert doctor.examine(attend).names == [("scaled after softmax",)]
 
 
+def test_a_mask_that_is_transposed_where_it_is_square_is_named():
+    def attend(q, k, v, keep=None):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if keep is not None and keep.shape[-1] == keep.shape[-2]:
+            keep = keep.mT
+        if keep is not None:
+            scores = scores.masked_fill(~keep, -torch.inf)
+        return scores.softmax(-1) @ v
+    assert doctor.examine(attend).names == [("mask transposed",)]
+
+
 def test_a_block_whose_norm_stands_elsewhere_is_told_to_show_its_attention():
     class Block(nn.Module):
         def __init__(self, d_model, n_heads):

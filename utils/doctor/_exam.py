@@ -113,20 +113,25 @@ class Exam:
 
     def diagnose(self):
         """Return the smallest sets of Switches that explain all answers, confirmed on new cases."""
-        found = [()]
-        if not self.agrees({}):
-            switches = self.level.switches(self.ask)
-            found, tried, sets = _search.search(switches, self.agrees, self.level.largest)
-            if not found and tried < sets:
-                self.untried = f"{tried:,} of {sets:,}"
+        found = [()] if self.agrees({}) else self._searched()
         new = [(case, self.ask(*case.args)) for case in self.level.confirmation_cases()]
         new = self._usable(new)
-        found = [some for some in found if self.agrees(_search.merged(some), new)]
+        confirmed = [some for some in found if self.agrees(_search.merged(some), new)]
         self.answers += new
+        # What shows only where n_q == n_k, as in the new cases, is looked for in all of them.
+        found = self._searched() if found and not confirmed else confirmed
         found = [some for some in found if not some or self.shows(_search.merged(some))]
         # Prefer explanations that also say what a fully masked row gets.
         complete = [some for some in found if self.fully_masked(_search.merged(some))]
         return complete or found
+
+    def _searched(self):
+        """Return the smallest sets of Switches that explain all answers so far."""
+        switches = self.level.switches(self.ask)
+        found, tried, sets = _search.search(switches, self.agrees, self.level.largest)
+        if not found and tried < sets:
+            self.untried = f"{tried:,} of {sets:,}"
+        return found
 
     def shows(self, settings):
         """Return whether these settings give, in some answer, a number that the reference has not.

@@ -25,7 +25,8 @@ class Masking(NamedTuple):
     """What a program does with the mask, or with the part of it called "keep" or "causal".
 
     ``how``: "mask" (right), "ignore", "invert", "after" (the weights are multiplied by the mask),
-    "fill" (masked scores are replaced by ``value``) or "add" (``value`` is added to them).
+    "fill" (masked scores are replaced by ``value``), "add" (``value`` is added to them) or
+    "transpose" (if it is square).
     ``scaled``: True if that happens before the scores are scaled.
     """
 
@@ -120,6 +121,8 @@ def _masked_scores(scores, parts, masking, factor):
         if part is None:
             continue
         if masking.part in ("both", name):
+            if masking.how == "transpose" and part.shape[-1] == part.shape[-2]:
+                part = part.swapaxes(-1, -2)
             mask &= part
             any_fault = True
         else:

@@ -8,7 +8,7 @@ from utils.doctor.levels import designs, kernel_cases
 from utils.doctor.levels.dropout import WeightDropoutUndone
 from utils.doctor.levels.kernel_cases import Form
 from utils.doctor.levels.kernel_constants import constants
-from utils.doctor.levels.kernel_switches import rare, switches
+from utils.doctor.levels.kernel_switches import TRANSPOSED, rare, switches
 from utils.doctor.levels.level import Level
 from utils.doctor.probes import run as probe_run
 
@@ -49,7 +49,7 @@ class Kernel(Level):
         two = [kernel_cases.shape(self.form, which) for which in (kernel_cases.SEARCH,
                                                                   kernel_cases.SECOND)]
         mask = kernel_cases.ARBITRARY[self.form.masks]
-        found = designs.of_kernels() + rare()
+        found = [*designs.of_kernels(), *rare(), TRANSPOSED]
         measured = constants(ask, two, self.options, mask, self.form.masks)
         parts = self.options.parts
         return (designs.unpromised(found, parts) + switches(self.form, self.options)

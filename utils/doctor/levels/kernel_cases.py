@@ -12,7 +12,7 @@ from utils import masks, sizes
 
 SEARCH = {"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 4, "d_v": 6}
 SECOND = {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 8, "d_v": 3}
-CONFIRM = {"batch": 2, "heads": 5, "n_q": 8, "n_k": 6, "d_head": 10, "d_v": 7}
+CONFIRM = {"batch": 2, "heads": 5, "n_q": 6, "n_k": 6, "d_head": 10, "d_v": 7}
 GROUPED = {2: (4, 2), 3: (6, 2), 5: (6, 3)}  # heads: (heads of q, heads of k and v)
 EXTREME = {"large scores", "scores far below 0"}  # a softmax without its shift overflows
 # The name of an arbitrary mask, by the masks that a kernel takes.

@@ -13,6 +13,10 @@ BANDS = (("causal off by one", Band(None, 1), "a query attends to one key too ma
          ("no causal mask", Band(), ""))
 
 
+# It shows only where n_q == n_k, and only a mask that differs between queries shows it.
+TRANSPOSED = Switch("mask transposed", {"masking": Masking("transpose", "keep")})
+
+
 class Options(NamedTuple):
     """What the options say of a kernel: is it causal by itself, and with which alignment?"""
 

@@ -63,6 +63,8 @@ class Layer(Level):
         found = designs.of_kernels() if self.form.own else []
         found += designs.of_layers() if self.form.own and self.form.self_attention else []
         found += kernel_switches.rare(bool(self.heads) and self.heads[0] == 1)
+        if not (self.form.square or self.form.self_attention):  # there, it is "on the queries"
+            found.append(kernel_switches.TRANSPOSED)
         parts = self.options.parts
         return (designs.unpromised(found, parts) + layer_switches.switches(self.form, self.options)
                 + designs.unpromised(self._constants(ask), parts))

@@ -15,7 +15,7 @@ from utils.doctor.levels.kernel_cases import LARGE, Case
 
 SEARCH = {"batch": 2, "n_q": 5, "n_k": 7, "heads": 3, "d_head": 4, "d_in": 11, "d_out": 13}
 SECOND = {"batch": 3, "n_q": 4, "n_k": 9, "heads": 2, "d_head": 8, "d_in": 10, "d_out": 15}
-CONFIRM = {"batch": 2, "n_q": 8, "n_k": 6, "heads": 5, "d_head": 6, "d_in": 7, "d_out": 11}
+CONFIRM = {"batch": 2, "n_q": 6, "n_k": 6, "heads": 5, "d_head": 6, "d_in": 7, "d_out": 11}
 MASKS = {"any": ("padding", "a mask per head", "one mask for all", "a fully masked row"),
          "heads alike": ("padding", "one mask for all", "a fully masked row"),
          "padding": ("padding", "a fully masked example"), "one for all": ("one mask for all",),
