@@ -56,7 +56,7 @@ def compare_head_counts(text, path):
     """
     found = {**SMALL, "seeds": SEEDS, "bits": {}}
     if path.is_file():
-        found["bits"] = files.read_json(path, "`make train`")["bits"]
+        found["bits"] = files.read_json(path, "`make train`, once it is deleted,")["bits"]
     for n_heads in HEAD_COUNTS:
         reached = found["bits"].setdefault(str(n_heads), [])
         for seed in SEEDS[len(reached):]:
