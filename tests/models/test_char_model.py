@@ -115,8 +115,8 @@ def test_two_parameters_in_the_same_memory_are_not_saved_as_two(tmp_path):
 
 def refused(path):
     with raises(ValueError, f"{path} is not a model that char_model.save wrote: it is damaged, "
-                            "incomplete or another kind of file. If it is one of data/, delete it, and "
-                            "`make train` writes a new one"):
+                            "incomplete or another kind of file. If it is one of data/, delete it, "
+                            "and `make train` writes a new one"):
         char_model.load(path)
 
 

@@ -119,8 +119,8 @@ def _read(path):
         return _parsed(data)
     except (ValueError, LookupError, TypeError, SafetensorError) as error:
         raise ValueError(f"{path} is not a model that char_model.save wrote: it is damaged, "
-                         "incomplete or another kind of file. If it is one of data/, delete it, and "
-                         "`make train` writes a new one") from error
+                         "incomplete or another kind of file. If it is one of data/, delete it, "
+                         "and `make train` writes a new one") from error
 
 
 def _parsed(data):
