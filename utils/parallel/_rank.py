@@ -43,7 +43,7 @@ def main(folder):
     for end in ("error", "returned"):  # before a restart
         (folder / f"{rank}.{end}").unlink(missing_ok=True)
     given = torch.load(folder / "arguments", weights_only=True)
-    with open(folder / f"{rank}.stands", "w") as where:  # where a late rank stood
+    with open(folder / f"{rank}.stands", "w", encoding="utf-8") as where:  # where a late rank stood
         faulthandler.dump_traceback_later(given["seconds"] / 4, repeat=True, file=where)
         try:
             torch.set_default_dtype(getattr(torch, given["dtype"]))

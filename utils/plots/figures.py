@@ -32,7 +32,8 @@ def heatmap(ax, matrix, rows=None, columns=None, title=None, limits=(0, 1), numb
     image = ax.imshow(matrix, cmap=colours, vmin=low, vmax=high, aspect="auto")
     for axis, labels, size in ((ax.yaxis, rows, matrix.shape[0]), (ax.xaxis, columns,
                                                                    matrix.shape[1])):
-        axis.set_ticks(range(size), [str(n) for n in (range(size) if labels is None else labels)])
+        axis.set_ticks(range(size), [str(n) for n in (range(size) if labels is None else labels)],
+                       parse_math=False)  # "$5" is a token, not a formula
     ax.set_title(title)
     ax.tick_params(length=0)
     for spine in ax.spines.values():
