@@ -27,6 +27,7 @@ from utils.models.language_model import LanguageModel, write
 from utils.models.ngrams import NGrams, SoftLookup
 from utils.models.transformer import EncoderDecoder, translate
 from utils.parity import weights
+from utils.plots import explore
 
 B, H, I, J, D, DV = 2, 3, 5, 7, 4, 8
 
@@ -259,6 +260,9 @@ def comparisons():
     for words, bad in (("None", None), ("text", "x"), ("complex", q + 1j)):
         yield f"float64 of {words}", reference.float64, (bad,), TypeError, "real"
         yield f"reference.softmax of {words}", reference.softmax, (bad,), TypeError, "real"
+    for kind in ("int8", "uint8", "bool", "complex64"):  # int8: 100 − (−100) is −56
+        yield f"softmax of {kind}", numpy_attention.softmax, (np.eye(3).astype(kind),), (
+            TypeError), kind
     yield "repeat_heads(2, 3)", reference.repeat_heads, (np.ones((2, 5, 4)), 3), ValueError, "2"
     yield "repeat_heads of a matrix", reference.repeat_heads, (np.ones((5, 4)), 3), ValueError, "5"
     W = sizes.weights()
@@ -315,6 +319,11 @@ def weight_sets():
 
 
 def models():
+    for n, error in ((0, ValueError), (-1, ValueError), (1.5, TypeError), ("2", TypeError),
+                     (True, TypeError)):
+        yield f"a model of {n!r} layers", LanguageModel, (65, 24, 3, n), error, "n_layers"
+        yield f"{n!r} decoder layers", EncoderDecoder, (30, 12, 3, 24, 1, n), error, "n_decoder"
+        yield f"{n!r} encoder layers", EncoderDecoder, (30, 12, 3, 24, n, 1), error, "n_encoder"
     decoder, translator = LanguageModel(65, 24, 3, 2), EncoderDecoder(30, 12, 3, 24, 1, 1)
     ids = torch.zeros(2, 5, dtype=torch.long)
     for name, call, size in (("language model", decoder, 65),
@@ -360,8 +369,18 @@ def data():
             ValueError), name
 
 
+def figures():
+    for name in ("batch", "length", "heads", "d_head"):
+        for n in (0, -1, 1.5, "2", 99):
+            yield f"microscope, {name}={n!r}", lambda name, n: explore.reshape_microscope(
+                **{name: n}), (name, n), (TypeError, ValueError), name
+    for n in (7, 2**18, 9.5, "9"):
+        yield f"cost figure of {n!r} tokens", lambda n: explore.cost_crossing(n=n), (n,), (
+            TypeError, ValueError), "n must be"
+
+
 CALLS = [*kernels(), *layers(), *mask_builders(), *conventions(), *comparisons(), *positions(),
-         *weight_sets(), *models(), *data()]
+         *weight_sets(), *models(), *data(), *figures()]
 
 
 @pytest.mark.parametrize(("function", "arguments", "error", "said"),

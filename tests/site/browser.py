@@ -181,8 +181,20 @@ def open_all(page):
     page.evaluate(SETTLED)
 
 
+def until(page, condition):
+    """Wait until a condition is true, at most 10 s: playwright's own way is forbidden by a page's
+    Content-Security-Policy, because it evaluates text."""
+    page.evaluate(f"""async () => {{
+      const end = performance.now() + 10000;
+      while (!({condition})) {{
+        if (performance.now() > end) throw new Error('not within 10 s');
+        await new Promise(requestAnimationFrame);
+      }}
+    }}""")
+
+
 def turn(page, theme):
     """Let the reader's system turn light or dark, and wait until the page has followed."""
     page.emulate_media(color_scheme=theme)
-    page.wait_for_function(f"document.documentElement.dataset.theme === '{theme}'")
+    until(page, f"document.documentElement.dataset.theme === '{theme}'")
     page.evaluate(SETTLED)

@@ -23,6 +23,7 @@ def additive_scores(q, k, W_q, W_k, w_v):
 
 def softmax(scores):
     """Return softmax over the last axis, without overflow, (…, j)."""
+    checks.scores(scores)
     shifted = scores - scores.max(axis=-1, keepdims=True)  # largest becomes 0
     exps = np.exp(shifted)
     return exps / exps.sum(axis=-1, keepdims=True)

@@ -34,6 +34,15 @@ def array(x, name, axes=1):
         raise ValueError(f"{name} must have at least {axes} axes, got {tuple(x.shape)}")
 
 
+def scores(x):
+    """Raise TypeError unless x holds floating-point numbers or int64.
+
+    The maximum of a row is subtracted from it, and narrower or unsigned integers would overflow.
+    """
+    if not hasattr(x, "dtype") or dtype_name(x) != "int64":
+        array(x, "scores")
+
+
 def inputs(linear, x, memory=None):
     """Raise unless x and memory, (b, i or j, d_in), fit an ``nn.Linear``: tensors of its dtype.
 

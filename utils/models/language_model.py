@@ -67,7 +67,8 @@ class LanguageModel(nn.Module):
     def __init__(self, n_tokens, d_model=128, n_heads=4, n_layers=4):
         super().__init__()
         self.embedding = nn.Embedding(n_tokens, d_model)
-        self.blocks = nn.ModuleList(Block(d_model, n_heads) for _ in range(n_layers))
+        layers = range(checks.count(n_layers, "n_layers"))
+        self.blocks = nn.ModuleList(Block(d_model, n_heads) for _ in layers)
         self.unembedding = nn.Linear(d_model, n_tokens, bias=False)
         nn.init.zeros_(self.unembedding.weight)
 

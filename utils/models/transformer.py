@@ -84,10 +84,12 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, n_tokens, d_model, n_heads, d_hidden, n_encoder, n_decoder):
         super().__init__()
-        shape = d_model, n_heads, d_hidden
+        checks.counts(n_encoder=n_encoder, n_decoder=n_decoder)
         self.embedding = nn.Embedding(n_tokens, d_model)
-        self.encoder = nn.ModuleList(EncoderLayer(*shape) for _ in range(n_encoder))
-        self.decoder = nn.ModuleList(DecoderLayer(*shape) for _ in range(n_decoder))
+        self.encoder = nn.ModuleList(
+            EncoderLayer(d_model, n_heads, d_hidden) for _ in range(n_encoder))
+        self.decoder = nn.ModuleList(
+            DecoderLayer(d_model, n_heads, d_hidden) for _ in range(n_decoder))
         self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(2))
         self.unembedding = nn.Linear(d_model, n_tokens)
 

@@ -38,7 +38,7 @@ def _fill(template, config):
     """Return a template with its {{parts}} replaced by files, and {{config}} by JSON."""
     def part(match):
         if match[1] == "config":
-            return html.escape(json.dumps(config))
+            return html.escape(json.dumps(config, default=lambda number: number.item()))
         return (TEMPLATES / match[1]).read_text(encoding="utf-8")
 
     return re.sub(r"\{\{([\w.]+)\}\}", part,
@@ -67,7 +67,7 @@ def reshape_microscope(batch=sizes.BATCH, length=sizes.N_Q, heads=sizes.HEADS,
                        d_head=sizes.D_HEAD):
     """Return a figure that follows one element of x (b, i, h * d) through view and transpose.
 
-    Raises ValueError for a size below 1, or for one that is too large to draw.
+    Raises TypeError unless the sizes are integers, ValueError for one below 1 or too large to draw.
     """
     config = {"batch": batch, "length": length, "heads": heads, "d_head": d_head}
     for name, size in config.items():
@@ -121,7 +121,7 @@ def cost_crossing(d_model=512, n_heads=8, n=256):
     for name, value, there in (("d_model", d_model, COST_WIDTHS), ("n_heads", n_heads, COST_HEADS)):
         if value not in there:
             raise ValueError(f"{name} must be one of {', '.join(map(str, there))}, got {value}")
-    if not 8 <= n <= 2**17:
+    if not 8 <= checks.count(n, "n") <= 2**17:
         raise ValueError(f"n must be in 8 .. {2**17}, got {n}")
     return Figure("cost_crossing", {"d_model": d_model, "n_heads": n_heads, "n": n})
 
@@ -144,8 +144,6 @@ def _arrays(q, k, v):
 
 
 def _fits(name, size, most):
-    """Raise ValueError unless ``size`` is in 1 .. ``most``, which the figure can draw."""
-    if size < 1:
-        raise ValueError(f"{name} must be at least 1, got {size}")
-    if size > most:
+    """Raise an error unless ``size`` is an integer in 1 .. ``most``, which the figure can draw."""
+    if checks.count(size, name) > most:
         raise ValueError(f"{name} must be at most {most} to be drawn, got {size}")
