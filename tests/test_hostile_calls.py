@@ -402,3 +402,22 @@ def test_a_hostile_call_raises_one_clear_error(function, arguments, error, said)
 
 def test_there_are_at_least_four_hundred_and_all_are_different():
     assert len({call[0] for call in CALLS}) == len(CALLS) >= 400
+
+
+@pytest.mark.parametrize("huge", [math.nan, math.inf, 1e38])
+@pytest.mark.parametrize("side", ["k", "v"])
+@pytest.mark.parametrize("program", [
+    torch_attention.attention, torch_attention.fused_attention, grouped_attention,
+    folded_attention, tiled_attention], ids=lambda program: program.__name__)
+def test_what_a_masked_key_holds_is_ignored_or_gives_nan_and_never_a_wrong_number(
+        program, side, huge):
+    q, k, v = (torch.from_numpy(x).float() for x in sizes.qkv(seed=3))
+    keep = masks.padding(torch.tensor([k.shape[2], k.shape[2] - 3]), k.shape[2])
+    (expected, _), sides = reference.attention(q, k, v, keep), {"k": k.clone(), "v": v.clone()}
+    sides[side][1, :, -3:] = huge
+    context = program(q, **sides, keep=keep)
+    context = context[0] if isinstance(context, tuple) else context
+    # Example 0 has no padding. In example 1, PyTorch's kernel may give NaN, as its docstring says.
+    assert checks.difference(context[0], torch.from_numpy(expected[0]).float()) < 1e-5
+    seen = context[1].isnan() | (context[1] - torch.from_numpy(expected[1])).abs().lt(1e-5)
+    assert seen.all()
