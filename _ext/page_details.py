@@ -12,6 +12,7 @@ TITLE = re.compile(r"# @title (.+)")
 POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline'; "
           "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
           "object-src 'none'; base-uri 'self'; form-action 'self'")
+IDLE = re.compile("thebe|togglebutton|design-tabs", re.IGNORECASE)
 # What a preview of a link shows, and the icon.
 PREVIEW = re.compile(r"""<title>.*?</title>
                      |<meta[^>]*(?:name="description"|property="og:|name="twitter:)[^>]*>
@@ -40,11 +41,11 @@ def close_folded(translator, node):
 
 
 def head(app, pagename, templatename, context, doctree):
-    """Forbid other hosts, offer the favicon as SVG, too, and drop idle scripts.
+    """Forbid other hosts, offer the favicon as SVG, too, and drop idle scripts and styles.
 
-    The name of the course stands once in the title of the first page.
-    jupyter-book always loads the scripts of Thebe, which this book does not use, and twice: the
-    second definition of a constant is an error in every reader's console.
+    The name of the course stands once in the title of the first page. jupyter-book always loads
+    what Thebe, toggle buttons and tabs need, which this book does not use, and Thebe's scripts
+    twice: the second definition of a constant is an error in every reader's console.
     """
     href = context["pathto"]("_static/favicon.svg", resource=True)
     context["metatags"] = (
@@ -56,7 +57,11 @@ def head(app, pagename, templatename, context, doctree):
     scripts = {(str(script.filename), script.attributes.get("body")): script
                for script in context["script_files"]}
     context["script_files"] = [script for key, script in scripts.items()
-                               if "thebe" not in repr(key).lower()]
+                               if not IDLE.search(repr(key))]
+    cards = 'class="sd-' in (context.get("body") or "")
+    context["css_files"] = [style for style in context["css_files"]
+                            if not IDLE.search(str(style.filename))
+                            and (cards or "sphinx-design" not in str(style.filename))]
 
 
 def root(app, error):
