@@ -13,6 +13,7 @@ NOTEBOOK_ENV := $(THREADS) TQDM_DISABLE=1
 UNIT := $(THREADS) $(PYTEST) -n 2 --dist loadgroup
 NBVAL := $(PYTEST) -c tests/nbval.ini --rootdir=. chapters
 # The same notebooks as a machine without AVX would run them: sums come out in another order.
+# (TensorFlow without oneDNN: that cannot do without the float16 of processors that have it.)
 OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 TF_ENABLE_ONEDNN_OPTS=0
 SITE := $(BIN)/jupyter-book build . -W -n --keep-going
 
