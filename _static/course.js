@@ -11,9 +11,8 @@ function reachable() {
   });
 }
 
-// After the formulas are set, and whenever a box or what it holds grows or shrinks.
-window.addEventListener("load", async () => {
-  await window.MathJax?.startup?.promise;
+// Whenever a box or what it holds grows or shrinks.
+window.addEventListener("load", () => {
   const observer = new ResizeObserver(reachable);
   document.querySelectorAll(boxes).forEach((box) => {
     observer.observe(box);

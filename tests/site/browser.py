@@ -6,6 +6,7 @@ requests to another host (which are refused). Playwright drives the Chromium or 
 installed; it downloads nothing.
 """
 
+import gzip
 import shutil
 import subprocess
 import sys
@@ -45,10 +46,7 @@ LAID_OUT = """async () => {
   for (let moving; (moving = document.getAnimations()).length; await frames())
     await Promise.allSettled(moving.map(animation => animation.finished));
 }"""
-READY = """async () => {
-  await window.MathJax?.startup?.promise;
-  await document.fonts.ready;
-}"""
+READY = "() => document.fonts.ready.then(() => true)"
 
 
 def build_book(source, out):
@@ -71,7 +69,8 @@ def prefix(root):
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves a site under a prefix and, like GitHub, its 404.html for whatever is not there."""
+    """Serves a site as GitHub does: under a prefix, text compressed, 404.html for what is not there.
+    """
 
     prefix = "/"
 
@@ -79,6 +78,20 @@ class Handler(SimpleHTTPRequestHandler):
         """Return the file for an address, none for one outside the prefix."""
         inside = path.startswith(self.prefix)
         return super().translate_path("/" + path[len(self.prefix):] if inside else "/outside")
+
+    def do_GET(self):
+        """Answer with the file, or its page; text compressed."""
+        path = Path(self.translate_path(urlsplit(self.path).path))
+        if path.suffix not in (".html", ".css", ".js", ".svg", ".json") or not path.is_file():
+            super().do_GET()
+            return
+        body = gzip.compress(path.read_bytes(), 6)
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(path))
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def send_error(self, code, message=None, explain=None):
         """Answer with the site's own page for a wrong address."""

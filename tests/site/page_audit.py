@@ -47,19 +47,32 @@ RAW_MATHS = """() => {
   const walk = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
   const raw = [];
   for (let node; (node = walk.nextNode());)
-    if (!node.parentElement.closest('pre, code, script, style, mjx-container')
+    if (!node.parentElement.closest('pre, code, script, style, math')
         && /\\$\\$|\\\\[(\\[]|\\\\(frac|sqrt|mathrm|top)|\\$[^ $][^$]*\\$/.test(node.data))
       raw.push('TeX left as text: ' + node.data.trim().slice(0, 60));
   for (const formula of document.querySelectorAll('.math'))
-    if (!formula.querySelector('mjx-container mjx-math'))
+    if (!formula.querySelector('math')?.getBoundingClientRect().width)
       raw.push('formula not set: ' + formula.textContent.slice(0, 60));
-  for (const error of document.querySelectorAll('mjx-merror'))
-    raw.push('formula with an error: ' + error.textContent.slice(0, 60));
   return raw;
 }"""
 PICTURES = """() => [...document.querySelectorAll('article img')].flatMap(image =>
   [...(image.naturalWidth ? [] : ['picture not there: ' + image.src]),
    ...(image.alt.length >= 20 ? [] : ['alt text too short: ' + image.alt + ' ' + image.src])])"""
+
+# Icons are drawn by _static/icons.css, and the site has no icon font.
+ICONS = """() => {
+  const found = [];
+  for (const e of document.querySelectorAll('.fa-solid, .fas, .fab, .fa'))
+    if (!getComputedStyle(e).getPropertyValue('--icon')) found.push('icon not drawn: ' + e.className);
+  for (const e of document.querySelectorAll('body *'))
+    for (const side of ['::before', '::after']) {
+      const style = getComputedStyle(e, side);
+      if (/[\uE000-\uF8FF]/.test(style.content) && style.display !== 'none'
+          && e.checkVisibility())
+        found.push('sign of an icon font: ' + e.tagName + '.' + e.className + side);
+    }
+  return found;
+}"""
 
 
 def pale_code(page):
@@ -97,3 +110,8 @@ def raw_maths(page):
 def pictures(page):
     """Return the pictures that are not there, or of which nothing is said, as text."""
     return page.evaluate(PICTURES)
+
+
+def icons(page):
+    """Return the icons that the page asks for and nothing draws, as text."""
+    return page.evaluate(ICONS)

@@ -1,0 +1,55 @@
+r"""Formulas as MathML, set when the book is built: no page runs a script for them.
+
+Browsers draw MathML by themselves (Firefox and Safari for long, Chrome since 109). The font is
+part of the site: see ``_static/math-font.txt``.
+"""
+
+import re
+from xml.etree import ElementTree
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.errors import ExtensionError
+
+# Bars stand close and keep their height: without a side of their own they would have both spaces.
+BAR = re.compile(r'<mo(?: stretchy="false")?>(&#x02016;|&#x0007C;)</mo>')
+
+
+def mathml(latex, display):
+    r"""Return a formula as MathML.
+
+    Args:
+        latex (str): the formula, without its dollar signs.
+        display (str): "inline" or "block".
+
+    Returns:
+        str: a ``<math>`` element; what screen readers say comes from its parts.
+
+    Raises:
+        ExtensionError: a command that latex2mathml does not know would stand there as text.
+    """
+    markup = convert(latex.strip(), display=display)
+    left = [text for text in ElementTree.fromstring(markup).itertext() if "\\" in text]
+    if left:
+        raise ExtensionError(f"no MathML for {left[0]!r} in the formula {latex!r}")
+    markup = BAR.sub(r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', markup)
+    return markup.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
+
+
+def inline(translator, node):
+    """Write a formula in a line of text."""
+    translator.body.append(f'<span class="math">{mathml(node.astext(), "inline")}</span>')
+    raise nodes.SkipNode
+
+
+def block(translator, node):
+    """Write a formula on a line of its own."""
+    translator.body.append(translator.starttag(node, "div", CLASS="math")
+                           + mathml(node.astext(), "block") + "</div>\n")
+    raise nodes.SkipNode
+
+
+def setup(app):
+    """Offer the renderer as ``html_math_renderer: mathml``."""
+    app.add_html_math_renderer("mathml", (inline, None), (block, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
