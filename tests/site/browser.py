@@ -69,8 +69,7 @@ def prefix(root):
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves a site as GitHub does: under a prefix, text compressed, 404.html for what is not there.
-    """
+    """Serves a site as GitHub does: under a prefix, compressed, 404.html for what is not there."""
 
     prefix = "/"
 

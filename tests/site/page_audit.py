@@ -63,7 +63,8 @@ PICTURES = """() => [...document.querySelectorAll('article img')].flatMap(image 
 ICONS = """() => {
   const found = [];
   for (const e of document.querySelectorAll('.fa-solid, .fas, .fab, .fa'))
-    if (!getComputedStyle(e).getPropertyValue('--icon')) found.push('icon not drawn: ' + e.className);
+    if (!getComputedStyle(e).getPropertyValue('--icon'))
+      found.push('icon not drawn: ' + e.className);
   for (const e of document.querySelectorAll('body *'))
     for (const side of ['::before', '::after']) {
       const style = getComputedStyle(e, side);
