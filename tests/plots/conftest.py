@@ -16,6 +16,8 @@ def show(chromium, tmp_path):
         (tmp_path / "page.html").write_text(PAGE.format(html=html, css=css, body=body),
                                             encoding="utf-8")
         with served(tmp_path) as address, open_page(chromium, address + "page.html", **how) as page:
+            if figures:
+                page.locator("[data-explore] .figure").first.wait_for()
             yield page
             assert page.problems == []
     return shown

@@ -227,8 +227,23 @@ def test_figures_start_when_a_notebook_inserts_them(show, make):
               output.innerHTML = html;
               new Function(output.querySelector('script').textContent)();
             }""", make()._repr_html_())
-            assert page.locator(".figure").count() == 1
+            page.locator(".figure").wait_for()
             assert page.locator(".figure *").count() > 70
+
+
+@pytest.mark.site
+def test_a_figure_starts_when_it_is_near_or_printed(show):
+    far = f"<div style='height: 5000px'></div>{explore.mask_painter()._repr_html_()}"
+    figure = "[data-explore] .figure"
+    with show(body=far) as page:
+        page.wait_for_timeout(300)
+        assert page.locator(figure).count() == 0
+        page.mouse.wheel(0, 3600)  # it is still below the window, less than a screen away
+        page.locator(figure).wait_for()
+        assert page.locator(figure).bounding_box()["y"] > page.viewport_size["height"]
+    with show(body=far) as page:
+        page.pdf()
+        assert page.locator(figure).count() == 1
 
 
 @pytest.mark.site

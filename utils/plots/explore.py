@@ -22,10 +22,19 @@ COST_WIDTHS, COST_HEADS = (128, 256, 512, 768, 1024, 2048, 4096, 8192), (1, 2, 4
 
 
 class Figure:
-    """A figure as a notebook shows it: HTML, or a short name where HTML is not shown."""
+    """A figure as a notebook shows it: HTML, or a short name where HTML is not shown.
 
-    def __init__(self, template, config):
-        self.name, self.html = template.replace("_", " "), _fill(template, config)
+    ``about`` is what a reader sees where scripts do not run.
+    """
+
+    def __init__(self, name, about, config, scripts=()):
+        self.name = name.replace("_", " ")
+        parts = {"kind": name.replace("_", "-"), "title": self.name.capitalize(),
+                 "about": f"{self.name.capitalize()}: {about}", "config": _attribute(config),
+                 "base.css": _read("base.css"), "base.js": _read("base.js"),
+                 "figure.css": _read(f"{name}.css"), "figure.html": _read(f"{name}.html"),
+                 "figure.js": "".join(map(_read, [*scripts, f"{name}.js"]))}
+        self.html = re.sub(r"\{\{([\w.]+)\}\}", lambda part: parts[part[1]], _read("frame.html"))
 
     def __repr__(self):
         return f"<{self.name}>"
@@ -34,15 +43,13 @@ class Figure:
         return self.html
 
 
-def _fill(template, config):
-    """Return a template with its {{parts}} replaced by files, and {{config}} by JSON."""
-    def part(match):
-        if match[1] == "config":
-            return html.escape(json.dumps(config, default=lambda number: number.item()))
-        return (TEMPLATES / match[1]).read_text(encoding="utf-8")
+def _read(name):
+    return (TEMPLATES / name).read_text(encoding="utf-8")
 
-    return re.sub(r"\{\{([\w.]+)\}\}", part,
-                  (TEMPLATES / f"{template}.html").read_text(encoding="utf-8"))
+
+def _attribute(config):
+    """Return ``config`` as JSON that may stand between quotation marks in HTML."""
+    return html.escape(json.dumps(config, default=lambda number: number.item()))
 
 
 def three_tokens(tokens, q, k, v):
@@ -60,7 +67,8 @@ def three_tokens(tokens, q, k, v):
         if not (np.abs(side) <= 4).all():  # NaN is not
             raise ValueError(f"the elements of {name} must be in -4 .. 4 to be drawn")
         config[name] = side.tolist()
-    return Figure("three_tokens", config)
+    return Figure("three_tokens", "queries, keys and values as arrows that can be moved, with "
+                  "scores, weights and context.", config, ["numerics.js"])
 
 
 def reshape_microscope(batch=sizes.BATCH, length=sizes.N_Q, heads=sizes.HEADS,
@@ -73,7 +81,8 @@ def reshape_microscope(batch=sizes.BATCH, length=sizes.N_Q, heads=sizes.HEADS,
     for name, size in config.items():
         _fits(name, size, LONGEST if name in ("batch", "length") else WIDEST)
     _fits("heads * d_head", heads * d_head, WIDEST)
-    return Figure("reshape_microscope", config)
+    return Figure("reshape_microscope", "one element of a tensor followed through view and "
+                  "transpose.", config)
 
 
 def mask_painter(q=None, k=None, v=None, lengths=None, empty_query=3):
@@ -97,7 +106,9 @@ def mask_painter(q=None, k=None, v=None, lengths=None, empty_query=3):
     if empty_query is not None and not 0 <= empty_query < n_q:
         raise ValueError(f"empty_query must be None or in 0 .. {n_q - 1}, got {empty_query}")
     config = {name: side.tolist() for name, side in data.items()}
-    return Figure("mask_painter", {**config, "lengths": lengths.tolist(), "empty": empty_query})
+    config |= {"lengths": lengths.tolist(), "empty": empty_query}
+    return Figure("mask_painter", "the attention weights of one head, whose mask is painted by "
+                  "hand.", config, ["numerics.js"])
 
 
 def head_browser(tokens, weights, keys=None, scores=None, start=(0, 0)):
@@ -109,7 +120,8 @@ def head_browser(tokens, weights, keys=None, scores=None, start=(0, 0)):
     Raises ValueError for invalid weights, for shapes that do not fit together, and for data that is
     too large; TypeError for tokens that are not str.
     """
-    return Figure("head_browser", _head_data.packed(tokens, weights, keys, scores, start))
+    return Figure("head_browser", "the attention weights of every head, to be read token by token.",
+                  _head_data.packed(tokens, weights, keys, scores, start))
 
 
 def cost_crossing(d_model=512, n_heads=8, n=256):
@@ -123,7 +135,8 @@ def cost_crossing(d_model=512, n_heads=8, n=256):
             raise ValueError(f"{name} must be one of {', '.join(map(str, there))}, got {value}")
     if not 8 <= checks.count(n, "n") <= 2**17:
         raise ValueError(f"n must be in 8 .. {2**17}, got {n}")
-    return Figure("cost_crossing", {"d_model": d_model, "n_heads": n_heads, "n": n})
+    return Figure("cost_crossing", "at which length the tables take over, of the operations and of "
+                  "the memory.", {"d_model": d_model, "n_heads": n_heads, "n": n})
 
 
 def _arrays(q, k, v):

@@ -1,13 +1,20 @@
 // Shared by the interactive figures: starting them, following the page's theme, making elements.
 
-// Start every figure of this kind that is not running yet; a page may hold several.
+// Start every figure of this kind, when it is less than a screen away or the page is printed.
 const figures = (kind, start) => {
   for (const host of document.querySelectorAll(`[data-explore="${kind}"]`)) {
-    if (host.shadowRoot) continue;
-    const root = host.attachShadow({mode: "open"});
-    root.append(host.querySelector("template").content.cloneNode(true));
-    followTheme(root.querySelector(".figure"));
-    start(root, JSON.parse(host.dataset.config));
+    const begin = () => {
+      near.disconnect();
+      if (host.shadowRoot) return;
+      const root = host.attachShadow({mode: "open"});
+      root.append(host.querySelector("template").content.cloneNode(true));
+      followTheme(root.querySelector(".figure"));
+      start(root, JSON.parse(host.dataset.config));
+    };
+    const near = new IntersectionObserver(([{isIntersecting}]) => isIntersecting && begin(),
+      {rootMargin: "100%"});
+    near.observe(host);
+    addEventListener("beforeprint", begin);
   }
 };
 
