@@ -19,7 +19,7 @@ SITE := $(BIN)/jupyter-book build . -W -n --keep-going
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: writable help book serve lab execute check test test-all lint unit notebooks site test-slow \
+.PHONY: writable help book serve pdf lab execute check test test-all lint unit notebooks site test-slow \
         test-portable test-colab bench mutants train lock address clean
 
 help:  ## list the commands
@@ -33,6 +33,9 @@ book: .venv/.ready  ## build the site and print where it is
 serve: book  ## build the site and serve it on http://127.0.0.1:8000 (PORT=…)
 	@echo "http://127.0.0.1:$(PORT)/ (stop with Ctrl-C)"
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+pdf: book  ## print the whole book into one PDF (needs Chromium or Chrome), in a minute
+	$(BIN)/python scripts/pdf.py
 
 lab: .venv/.lab  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir=chapters
