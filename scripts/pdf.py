@@ -1,6 +1,6 @@
 """Print the whole book as one PDF, from the site that was built last.
 
-    make pdf        (writes _build/html/one-equation-many-programs.pdf)
+    make pdf        (writes _build/html/multi-head-attention.pdf)
 
 All pages are put into one HTML document, in the order of ``_toc.yml``, and Chromium prints it: so
 links lead to other pages of the document, and headings become its outline. What is folded on the
@@ -30,7 +30,7 @@ import site_address  # noqa: E402
 from site_pages import CONFIG, PAGES, TOC  # noqa: E402
 
 SITE = ROOT / "_build" / "html"
-NAME = "one-equation-many-programs.pdf"   # in the site
+NAME = "multi-head-attention.pdf"   # in the site
 TITLE = "One Equation, Many Programs"
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
 # For scripts, buttons and marks that make no sense on paper.
