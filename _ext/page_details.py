@@ -1,11 +1,15 @@
 """Small things that every page needs and no option of the theme gives."""
 
 import re
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
+from PIL import Image
 
+PICTURE = re.compile(
+    r'<img (?P<rest>(?=[^>]*src="(?P<src>[^"]+)")(?=(?P<sized>[^>]*\bwidth=)?)[^>]*>)')
 TITLE = re.compile(r"# @title (.+)")
 # A page loads nothing from another host. Its scripts and styles may stand in it: the theme's and
 # those of the interactive figures do.
@@ -64,6 +68,24 @@ def head(app, pagename, templatename, context, doctree):
                             and (cards or "sphinx-design" not in str(style.filename))]
 
 
+def size_pictures(app, pagename, templatename, context, doctree):
+    """Say how large pictures are, so that no text jumps; load those further down when needed."""
+    above, heading, below = context.get("body", "").partition("<h2")
+    files = {name: path for path, name in app.builder.images.items()}
+
+    def sized(picture, rest=""):
+        name = PurePosixPath(picture["src"]).name
+        if name not in files or picture["sized"]:
+            return picture[0]
+        with Image.open(Path(app.srcdir, files[name])) as image:
+            width, height = image.size
+        return f'<img width="{width}" height="{height}" {rest}{picture["rest"]}'
+
+    if above:
+        context["body"] = (PICTURE.sub(sized, above) + heading
+                           + PICTURE.sub(partial(sized, rest='loading="lazy" '), below))
+
+
 def root(app, error):
     """Write index.html, which leads to the front page and bears its title, icon and description."""
     front = f"{app.config.root_doc}.html"
@@ -84,6 +106,7 @@ def setup(app):
     app.connect("doctree-read", name_folded_cells)
     # After sphinx-notfound-page, which makes the addresses of its page absolute.
     app.connect("html-page-context", head, priority=600)
+    app.connect("html-page-context", size_pictures, priority=600)
     app.connect("build-finished", root, priority=400)  # before jupyter-book writes a bare one
     app.add_node(HideCodeCellNode, override=True, html=(open_folded, close_folded))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -85,6 +85,7 @@ class Document:
         for element in article.select("[id]"):
             element["id"] = anchor(page, element["id"])
         for image in article.select("img"):
+            image.attrs.pop("loading", None)
             image["src"] = (self.site / dirname(page) / image["src"]).resolve().as_uri()
         for element in article.select("[data-explore]"):
             element.replace_with(self.picture(page, element))

@@ -55,9 +55,14 @@ RAW_MATHS = """() => {
       raw.push('formula not set: ' + formula.textContent.slice(0, 60));
   return raw;
 }"""
-PICTURES = """() => [...document.querySelectorAll('article img')].flatMap(image =>
-  [...(image.naturalWidth ? [] : ['picture not there: ' + image.src]),
-   ...(image.alt.length >= 20 ? [] : ['alt text too short: ' + image.alt + ' ' + image.src])])"""
+# Those further down are loaded when the reader comes near: decoding is to be near.
+PICTURES = """async () => (await Promise.all([...document.querySelectorAll('article img')].map(
+  async image => {
+    image.loading = 'eager';
+    await image.decode().catch(() => null);
+    return [...(image.naturalWidth ? [] : ['picture not there: ' + image.src]),
+      ...(image.alt.length >= 20 ? [] : ['alt text too short: ' + image.alt + ' ' + image.src])];
+  }))).flat()"""
 
 # Icons are drawn by _static/icons.css, and the site has no icon font.
 ICONS = """() => {

@@ -126,7 +126,9 @@ def test_nothing_is_cut_at_the_margin(chromium, printed):
           element.getBoundingClientRect().right > innerWidth + 1 ||
           element.scrollWidth > element.clientWidth + 1 && element.matches('pre, table, td'))
           .map(element => element.outerHTML.slice(0, 120))""")
-    assert wide == []
+        undrawn = page.evaluate("""() => [...document.images].filter(
+          image => !image.naturalWidth).map(image => image.src)""")
+    assert wide == undrawn == []
 
 
 def test_it_is_light_and_can_be_read_aloud(printed, site):

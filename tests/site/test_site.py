@@ -8,6 +8,7 @@ import subprocess
 import browser
 import pytest
 import site_address
+from PIL import Image
 from site_pages import ADDED, CONFIG, PAGES, REDIRECTS, ROOT, read, resolve
 
 from scripts import pdf
@@ -54,6 +55,20 @@ def test_the_root_bears_what_a_preview_of_the_front_page_shows(site):
     icons = read(site / "index.html").rel["icon"]
     assert len(icons) == 2
     assert all((site / icon).is_file() for icon in icons)
+
+
+def test_pictures_have_their_room_before_they_come(site):
+    count = 0
+    for page in PAGES:
+        above, _, below = (site / f"{page}.html").read_text(encoding="utf-8").partition("<h2")
+        for text, lazy in ((above, False), (below, True)):
+            for picture in re.findall(r'<img [^>]*src="[^"]*_images/[^>]*>', text):
+                said = dict(re.findall(r'(\w+)="([^"]*)"', picture))
+                with Image.open((site / page).parent / said["src"]) as image:
+                    assert image.size == (int(said["width"]), int(said["height"]))
+                assert (said.get("loading") == "lazy") == lazy
+                count += 1
+    assert count == len(list(site.glob("_images/*")))
 
 
 def test_no_page_shows_a_traceback(site):
