@@ -12,6 +12,7 @@ from torch import nn
 from utils import checks
 from utils.attention.cache import Cache, CausalAttention
 from utils.attention.positions import rotary, rotate
+from utils.models import muon
 
 
 def rms_norm(x):
@@ -134,5 +135,5 @@ def optimisers(model, muon_lr=0.02, adamw_lr=0.006):
     """
     matrices = [p for p in model.blocks.parameters() if p.ndim == 2]
     rest = [p for p in model.parameters() if not any(p is matrix for matrix in matrices)]
-    return [torch.optim.Muon(matrices, lr=muon_lr, weight_decay=0.0),
+    return [muon.Muon(matrices, lr=muon_lr, weight_decay=0.0),
             torch.optim.AdamW(rest, lr=adamw_lr, betas=(0.9, 0.95), weight_decay=0.0)]
