@@ -26,7 +26,7 @@ KERNEL = (
     Fault("no scale", "kernel", "The scores are not divided by √d, so the softmax is too sharp.",
           SCALE, "scaled_dot_product", "https://github.com/karpathy/ng-video-lecture/pull/6"),
     Fault("scale by sqrt(d_model)", "kernel",
-          "The scores are divided by √d_model, the root of h·d; expected: √d, d of one head.",
+          "The scores are divided by √d_model; expected: √d, the dimension of one head.",
           SCALE, "scaled_dot_product", "https://github.com/lucidrains/vit-pytorch/issues/65"),
     Fault("constant scale", "kernel",
           "The scores are multiplied by the same number at every d; expected 1/√d.",
