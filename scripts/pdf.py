@@ -34,7 +34,8 @@ NAME = "multi-head-attention.pdf"   # in the site
 TITLE = "One Equation, Many Programs"
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
 # For scripts, buttons and marks that make no sense on paper.
-IDLE = "script, style, .headerlink, .toctree-wrapper, .sd-summary-state-marker, .copybtn"
+IDLE = ("script, style, .headerlink, .toctree-wrapper, .sd-summary-state-marker, .copybtn, .aid, "
+        ".suggest")
 # Each element costs some 100 bytes in a tagged document; black names need none.
 PLAIN = "pre span:is(.n, .nn, .o, .p, .w), pre > span:empty, span:is(.pre, .std, .caption-text)"
 LONG = 30   # lines: a longer cell may break between code and output

@@ -52,7 +52,8 @@ def article(site, page):
     """Return what a reader of the site sees of a page, without what is folded."""
     text = (site / f"{page}.html").read_text(encoding="utf-8")
     seen = BeautifulSoup(text, "html.parser").select_one("article.bd-article")
-    for element in seen.select("details, .headerlink, [data-explore], script, style"):
+    for element in seen.select("details, .headerlink, .aid, .suggest, [data-explore], script, "
+                               "style"):
         element.decompose()
     return seen
 
