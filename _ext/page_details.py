@@ -12,10 +12,10 @@ PICTURE = re.compile(
     r'<img (?P<rest>(?=[^>]*src="(?P<src>[^"]+)")(?=(?P<sized>[^>]*\bwidth=)?)[^>]*>)')
 TITLE = re.compile(r"# @title (.+)")
 # A page loads nothing from another host. Its scripts and styles may stand in it: the theme's and
-# those of the interactive figures do.
+# those of the interactive figures do, also the script of the live model's worker.
 POLICY = ("default-src 'self'; script-src 'self' 'unsafe-inline'; "
           "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
-          "object-src 'none'; base-uri 'self'; form-action 'self'")
+          "worker-src blob:; object-src 'none'; base-uri 'self'; form-action 'self'")
 IDLE = re.compile("thebe|togglebutton|design-tabs", re.IGNORECASE)
 # What a preview of a link shows, and the icon.
 PREVIEW = re.compile(r"""<title>.*?</title>

@@ -22,6 +22,8 @@ CELL_METADATA = ("tags", "mystnb", "cellView")
 # The one place in a first cell that this script writes.
 TIMES = re.compile(r"\d+ minutes to read(?:, \d+ to go deeper)?(?:, \d+ for the exercises)?"
                    r", \d+ seconds? to run")
+# The parameters in a figure: 2 MB, which the site has in one file.
+PARAMETERS = re.compile(r'(?<= data-weights=)"[^"]*"')
 EXERCISE = re.compile(r"^\*\*\d+\. .*?\*\* \((\d+) minutes", re.MULTILINE)
 
 
@@ -85,7 +87,10 @@ def joined(outputs):
 
 
 def normalise(nb):
-    """Keep only what readers and nbval need in a notebook: metadata, and outputs in one piece."""
+    """Keep only what readers and nbval need in a notebook: metadata, and outputs in one piece.
+
+    A figure loses the parameters of its model, which it finds on the site.
+    """
     nb.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC,
                                       "language_info": {"name": "python"}})
     nb.nbformat, nb.nbformat_minor = 4, 5
@@ -97,6 +102,8 @@ def normalise(nb):
         for output in cell.get("outputs", []):
             if output.output_type in ("display_data", "execute_result"):
                 output.metadata = nbformat.from_dict({})
+            if "text/html" in output.get("data", {}):
+                output.data["text/html"] = PARAMETERS.sub('""', output.data["text/html"])
     return nb
 
 

