@@ -10,20 +10,25 @@ import notebook_rules
 from nbval.plugin import get_sanitize_patterns
 from notebook_page import ROOT, data, text
 
+from scripts import execute
+
 PATTERNS = get_sanitize_patterns((ROOT / "tests" / "nbval_sanitize.cfg").read_text("utf-8"))
-# One cell for each way in which a page shows a number.
+# One cell for each way in which a page shows a number; the last figure holds parameters, too.
 SHOWN = ["print(17)", "17", "from IPython.display import Markdown; Markdown('17')",
-         "from IPython.display import HTML; HTML('<b>17</b>')", "raise ValueError(17)"]
+         "from IPython.display import HTML; HTML('<b>17</b>')",
+         "HTML('<div data-config=\"17\" data-weights=\"AAAA\"></div>')", "raise ValueError(17)"]
 
 
 def executed(path):
-    """Write a notebook of SHOWN to ``path`` and let `make execute`'s library store its outputs."""
+    """Write a notebook of SHOWN to ``path``, and its outputs as `make execute` stores them."""
     cells = [nbformat.v4.new_code_cell(source) for source in SHOWN]
     cells[-1].metadata["tags"] = ["raises-exception"]
     nb = nbformat.v4.new_notebook(cells=cells)
     subprocess.run([sys.executable, "-m", "jupyter", "execute", "--inplace", "--allow-errors",
                     str(path)], input=nbformat.write(nb, path), check=True, capture_output=True)
-    return nbformat.read(path, as_version=4)
+    nb = execute.normalise(nbformat.read(path, as_version=4))
+    nbformat.write(nb, path)
+    return nb
 
 
 def failed(path):
@@ -38,6 +43,8 @@ def failed(path):
 def test_one_digit_altered_in_any_kind_of_output_fails_that_cell_and_no_other(tmp_path):
     nb = executed(tmp_path / "page.ipynb")
     assert failed(tmp_path / "page.ipynb") == set()
+    assert "AAAA" not in "".join(cell.outputs[0].get("data", {}).get("text/html", "")
+                                 for cell in nb.cells)
     for cell in nb.cells:
         bundle = cell.outputs[0].get("data", cell.outputs[0])
         for key in ("text", "text/plain", "text/markdown", "text/html", "evalue"):

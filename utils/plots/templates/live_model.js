@@ -409,8 +409,8 @@ figures("live-model", (root, {text, layers, heads, start, longest, bytes, file})
   };
   get("temperature").addEventListener("input", warm);
   get("run").addEventListener("click", refresh);
-  choices(get("shading"), [["surprise", "how unexpected it is"],
-    ["head", "what the head attends to"]], state.shading, (shading) => {
+  choices(get("shading"), [["surprise", "surprise, in bits"],
+    ["head", "the chosen head"]], state.shading, (shading) => {
     state.shading = shading;
     drawAll();
   });
