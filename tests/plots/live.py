@@ -4,6 +4,7 @@ import functools
 import math
 from contextlib import ExitStack
 
+import numpy as np
 import torch
 from browser import until
 
@@ -81,3 +82,12 @@ def listed(page, n=0):
     return [(c, float(a), float(b)) for c, a, b in page.locator(".next table").nth(n).locator(
         "tbody tr").evaluate_all("rows => rows.map(row => [row.dataset.character, row.dataset.all, "
                                  "row.dataset.now])")]
+
+
+def assert_listed(rows, text, off=()):
+    """Compare a list of next characters with Python: eight, the likeliest first."""
+    all_on, now = chances(text), chances(text, off)
+    likeliest = sorted(all_on, key=lambda c: -max(all_on[c], now[c]))[:8]
+    assert [c for c, _, _ in rows] == likeliest
+    np.testing.assert_allclose([row[1:] for row in rows],
+                               [(all_on[c], now[c]) for c in likeliest], atol=1e-5)

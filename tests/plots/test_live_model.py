@@ -7,7 +7,19 @@ import pytest
 import torch
 from first import first
 from interactive import choose
-from live import HEADS, TEXT, chances, computed, enter, figure, idle, listed, surprise, trained
+from live import (
+    HEADS,
+    TEXT,
+    assert_listed,
+    chances,
+    computed,
+    enter,
+    figure,
+    idle,
+    listed,
+    surprise,
+    trained,
+)
 from page_audit import accessibility, too_wide
 
 from utils.models import char_model, corpus
@@ -49,15 +61,6 @@ def shades(page, n=0):
     values = page.locator(".strip").nth(n).locator("span").evaluate_all(
         "items => items.map(item => item.dataset.value)")
     return np.array([float(value or "nan") for value in values])
-
-
-def assert_listed(rows, text, off=()):
-    """Compare a list of next characters with Python: eight, the likeliest first."""
-    all_on, now = chances(text), chances(text, off)
-    likeliest = sorted(all_on, key=lambda c: -max(all_on[c], now[c]))[:8]
-    assert [c for c, _, _ in rows] == likeliest
-    np.testing.assert_allclose([row[1:] for row in rows],
-                               [(all_on[c], now[c]) for c in likeliest], atol=1e-5)
 
 
 # --- the next character
