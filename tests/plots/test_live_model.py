@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from first import first
-from interactive import choose
+from interactive import choose, luminance
 from live import (
     HEADS,
     TEXT,
@@ -85,6 +85,11 @@ def test_each_character_is_shaded_by_its_bits_and_their_mean_is_told(page):
     bits = surprise(text)
     np.testing.assert_allclose(shades(page)[1:], bits, atol=1e-4)
     assert np.isnan(shades(page)[0])
+    colours = page.locator(".strip span").evaluate_all(
+        "items => items.map(item => item.style.backgroundColor)")
+    light = np.array([luminance(colour) for colour in colours[1:]])
+    assert (np.diff(light[np.argsort(bits)]) <= 0).all()
+    assert light.max() > 2 * light.min()
     assert told(page).startswith(f"Mean {np.mean(bits):.2f} bits per character. Character 32 “e”:")
     page.locator(".strip span").nth(20).click()
     assert f"Character 20 “l”: probability {2 ** -bits[19]:.3f}, {bits[19]:.1f} bits." in told(page)
@@ -93,7 +98,7 @@ def test_each_character_is_shaded_by_its_bits_and_their_mean_is_told(page):
 UNREADABLE = [   # what is typed, what is said of it, what is read
     ("π and\té", "The model does not know “π”, “\t”, “é” and reads the text without them.", " and"),
     ("cost: 5$", "The model does not know “$” and reads the text without it.", "cost: 5"),
-    ("ab" * 66, "The model was trained on short texts: it reads the first 128 characters, and not "
+    ("ab" * 64 + "(x,y", "The model was trained on short texts: it reads the first 128 characters, and not "
      "the other 4.", "ab" * 64),
     ("", "Type a character: the model predicts what follows it.", "")]
 

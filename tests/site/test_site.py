@@ -154,6 +154,8 @@ def published(tmp_path_factory):
     root = tmp_path_factory.mktemp("published")
     for folder in ("_ext", "_static"):
         shutil.copytree(ROOT / folder, root / folder)
+    for folder in ("data", "utils"):  # of the live model
+        (root / folder).symlink_to(ROOT / folder)
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
     here = CONFIG["repository"]["url"]
     (root / "_config.yml").write_text(config.replace(here, "https://github.com/ada/course"))
