@@ -60,7 +60,8 @@ def test_the_root_bears_what_a_preview_of_the_front_page_shows(site):
 def test_pictures_have_their_room_before_they_come(site):
     count = 0
     for page in PAGES:
-        above, _, below = (site / f"{page}.html").read_text(encoding="utf-8").partition("<h2")
+        html = (site / f"{page}.html").read_text(encoding="utf-8")
+        above, _, below = html.partition("<article")[2].partition("<h2")
         for text, lazy in ((above, False), (below, True)):
             for picture in re.findall(r'<img [^>]*src="[^"]*_images/[^>]*>', text):
                 said = dict(re.findall(r'(\w+)="([^"]*)"', picture))
