@@ -98,8 +98,8 @@ def test_each_character_is_shaded_by_its_bits_and_their_mean_is_told(page):
 UNREADABLE = [   # what is typed, what is said of it, what is read
     ("π and\té", "The model does not know “π”, “\t”, “é” and reads the text without them.", " and"),
     ("cost: 5$", "The model does not know “$” and reads the text without it.", "cost: 5"),
-    ("ab" * 64 + "(x,y", "The model was trained on short texts: it reads the first 128 characters, and not "
-     "the other 4.", "ab" * 64),
+    ("ab" * 64 + "(x,y", "The model was trained on short texts: it reads the first 128 characters, "
+     "and not the other 4.", "ab" * 64),
     ("", "Type a character: the model predicts what follows it.", "")]
 
 
