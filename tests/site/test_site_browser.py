@@ -1,11 +1,13 @@
 """The site in a browser: what a reader finds, on every page, light and dark, phone and desk."""
 
 import re
+from io import BytesIO
 
 import browser
 import page_audit
 import pytest
 from first import first
+from pypdf import PdfReader
 from site_pages import PAGES, REDIRECTS, read
 
 pytestmark = pytest.mark.site
@@ -189,6 +191,11 @@ def test_a_wrong_address_gets_a_page_that_leads_home(chromium, site_url):
         # The one complaint is about the address itself.
         answers = [what for what in tab.problems if not what.startswith("console")]
         assert answers == [f"answered 404: {wrong}"]
+
+
+def test_the_cheat_sheet_prints_on_one_sheet(chromium, site_url):
+    with browser.open_page(chromium, f"{site_url}chapters/7_field_guide/cheat_sheet.html") as tab:
+        assert len(PdfReader(BytesIO(tab.pdf(prefer_css_page_size=True))).pages) == 1
 
 
 def test_the_favicon_is_served_and_is_a_picture(chromium, site_url, site):
