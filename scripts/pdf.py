@@ -37,7 +37,8 @@ FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
 IDLE = ("script, style, .headerlink, .toctree-wrapper, .sd-summary-state-marker, .copybtn, .aid, "
         ".suggest")
 # Each element costs some 100 bytes in a tagged document; black names need none.
-PLAIN = "pre span:is(.n, .nn, .o, .p, .w), pre > span:empty, span:is(.pre, .std, .caption-text)"
+PLAIN = ("pre span:is(.n, .nn, .o, .p, .w), pre > span:empty, span:is(.pre, .std, .caption-text), "
+         ".heading")
 LONG = 30   # lines: a longer cell may break between code and output
 EXERCISE = re.compile(r"\d+\. ")
 
