@@ -43,8 +43,10 @@ LAID_OUT = """async () => {
     for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
   };
   await frames();
-  for (let moving; (moving = document.getAnimations()).length; await frames())
+  for (let n = 0, moving; n < 99 && (moving = document.getAnimations()).length; n++) {
     await Promise.allSettled(moving.map(animation => animation.finished));
+    await frames();
+  }
 }"""
 READY = "() => document.fonts.ready.then(() => true)"
 

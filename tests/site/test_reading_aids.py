@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import browser
 import page_audit
 import pytest
+from first import first
 from bs4 import BeautifulSoup
 from site_pages import CONFIG, PAGES, ROOT, resolve
 
@@ -132,6 +133,7 @@ def test_a_solved_exercise_stays_solved_and_no_other(chromium, site_url):
         assert not tab.problems
 
 
+@pytest.mark.slow
 def test_another_tab_shows_what_this_one_has_marked(chromium, site_url):
     with browser.open_page(chromium, f"{site_url}{MASKS}.html") as tab:
         other = tab.context.new_page()
@@ -140,6 +142,7 @@ def test_another_tab_shows_what_this_one_has_marked(chromium, site_url):
         browser.until(tab, f"{TICKED}.length === 1")
 
 
+@pytest.mark.slow
 def test_next_leads_along_the_main_road_for_who_has_chosen_it(chromium, site_url):
     with browser.open_page(chromium, f"{site_url}{PAGES[0]}.html") as tab:
         tab.context.route("**/_images/**", lambda route: route.abort())     # not looked at here
@@ -223,6 +226,7 @@ def test_each_section_has_a_link_that_names_it_its_page_and_its_file(site, page)
                                            "body": [f"{file}, section “{title}”:\n\n"]}
 
 
+@pytest.mark.slow
 def test_the_link_of_a_section_is_seen_with_a_pointer_the_keyboard_and_a_finger(chromium, site_url):
     opacity = "link => getComputedStyle(link).opacity"
     with browser.open_page(chromium, f"{site_url}{MASKS}.html") as tab:
@@ -253,7 +257,7 @@ def test_the_print_button_prints_and_paper_shows_no_control(chromium, site_url):
         assert visible(tab, f"{CONTROLS}, .suggest, .road-legend") == 0
 
 
-@pytest.mark.parametrize("width", [390, 1300])
+@pytest.mark.parametrize("width", first([1300, 390]))
 def test_with_all_controls_shown_nothing_is_broken(chromium, site_url, width):
     with browser.open_page(chromium, f"{site_url}{LIGHT}.html", width=width,
                            touch=width == 390) as tab:
