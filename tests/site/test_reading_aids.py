@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import browser
 import page_audit
 import pytest
-from first import first
 from bs4 import BeautifulSoup
+from first import first
 from site_pages import CONFIG, PAGES, ROOT, resolve
 
 pytestmark = pytest.mark.site
