@@ -181,6 +181,9 @@ def test_two_figures_on_a_page_do_not_interfere(show):
              explore.reshape_microscope(length=4)]
     with show(*twins) as page:
         hosts = page.locator("[data-explore]")
+        for n in range(4):  # each starts when it comes near
+            hosts.nth(n).scroll_into_view_if_needed()
+            hosts.nth(n).locator(".figure").wait_for()
         before = [hosts.nth(n).locator(".figure").inner_text() for n in range(4)]
         assert before[0] == before[1] != before[2] != before[3]
         hosts.nth(1).locator("#fill input[value='zeros']").check()
