@@ -6,6 +6,7 @@ so that no program joins the list, or leaves it, unnoticed.
 
 from pathlib import Path
 
+import cases_again
 import cases_held
 import cases_modules
 import cases_others
@@ -17,7 +18,7 @@ from utils.doctor.zoo_scores import at_the_door, load_scores
 FOLDER = Path(__file__).parent / "door_zoo"
 CASES = {f"{which}/{file}:{name}": verdict
          for which, cases in (("modules", cases_modules), ("others", cases_others),
-                              ("held", cases_held))
+                              ("held", cases_held), ("again", cases_again))
          for (file, name), verdict in cases.CASES.items()}
 NOT_EXAMINED = {
     "others/alignment.py:soft_align",               # keys and values are one array
@@ -26,13 +27,15 @@ NOT_EXAMINED = {
     "held/rel_attention.py:TalkingHeadsAttention",  # its heads are mixed by more weights
     "held/sagan.py:SelfAttn",                       # q and k are narrower than v
     "held/sasrec.py:SASRecBlock",                   # only the query is normalised
-    "held/keras_text.py:Self_Attention"}            # q, k and v are one array of three axes
+    "held/keras_text.py:Self_Attention",            # q, k and v are one array of three axes
+    "again/swin_stage.py:WindowAttention"}          # the number of tokens is fixed
 MISJUDGED = {
     # only a docstring, or who calls it, says what the mask or the first axis means
     "modules/sdpa_encoder.py:FusedSelfAttention", "others/decoder_fn.py:attention",
     "held/tf_news.py:masked_dot_attention", "held/traffic_encoder.py:TemporalEncoder",
     "held/bard.py:Head",                            # with one head, √d_model is √d
-    "held/ragged.py:attend"}                        # all lengths inverted: no match
+    "held/ragged.py:attend",                        # all lengths inverted: no match
+    "again/kv_decoder.py:CachedAttention", "again/story_gpt.py:Attention"}  # with a cache only
 PROGRAMS = [pytest.param(case, marks=pytest.mark.xdist_group("door zoo")) for case in CASES]
 
 
@@ -65,7 +68,7 @@ def test_a_program_is_judged_as_was_declared_before(case):
 
 
 def test_the_zoo_is_as_large_as_it_says_and_its_lists_are_of_it():
-    assert len(CASES) == 128
+    assert len(CASES) == 168
     lists = NOT_EXAMINED, MISJUDGED
     now = load_scores()["door"]["now"]
     assert [now[one] for one in ("not examined", "misjudged")] == [*map(len, lists)]

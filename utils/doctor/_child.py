@@ -8,21 +8,24 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from utils.doctor import _examine, _source, _subject
+from utils.doctor import _examine, _search, _source, _subject
 from utils.doctor._report import Report
 from utils.setup import COURSE
 
 DOCTOR = COURSE / "utils" / "doctor"
+SHARE = 30  # a search may be made several times, and is a part of an examination
 OF_OPTIONS = {"examine", "_check", "of_module", "divisible"}  # they raise errors about options
 
 
 def main():
     """Examine the program {"file", "name", "options"} of the arguments, write the Report and end.
 
-    The process ends at once, as Python would wait for a thread of the reader that never ends.
+    A search for faults takes at most a thirtieth of "seconds", but not less than by default. The
+    process ends at once, as Python would wait for a thread of the reader that never ends.
     """
     _, request, out = sys.argv[1:]
     request = json.loads(request)
+    _search.SECONDS = max(_search.SECONDS, request["seconds"] / SHARE)
     report = examined(Path(request["file"]), request["name"], request["options"])
     Path(out).write_text(json.dumps(report.to_dict()), "utf-8")
     os._exit(0)
@@ -42,7 +45,9 @@ def examined(file, name, options):
         return Report(name, level, "could not examine", f"{refusal}.")
     except BaseException as error:  # a program should not raise KeyboardInterrupt, but may
         return Report(name, level, "could not examine", said(error))
-    return replace(report, program=name)
+    notes = [*report.notes, *_source.undecorated(module)]
+    verdict = "note" if report.verdict == "healthy" and notes else report.verdict
+    return replace(report, verdict=verdict, program=name, notes=notes)
 
 
 def said(error):

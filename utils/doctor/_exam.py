@@ -128,7 +128,8 @@ class Exam:
     def _searched(self):
         """Return the smallest sets of Switches that explain all answers so far."""
         switches = self.level.switches(self.ask)
-        found, tried, sets = _search.search(switches, self.agrees, self.level.largest)
+        found, tried, sets = _search.search(switches, self.agrees, self.level.largest,
+                                            alone=self.level.alone())
         if not found and tried < sets:
             self.untried = f"{tried:,} of {sets:,}"
         return found

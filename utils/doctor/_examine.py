@@ -8,9 +8,9 @@ pair and triple of faults. (Over 200 lines, because a third of them says what th
 import re
 from dataclasses import replace
 
-from utils.doctor import _findings, _subject, _verdict, door, modules
+from utils.doctor import _findings, _search, _subject, _verdict, door, modules
 from utils.doctor._exam import Exam, choose
-from utils.doctor._report import Report
+from utils.doctor._report import Report, described
 from utils.doctor.faulty.kernel import FULLY_MASKED
 from utils.doctor.levels import (
     decoding as decoding_level,
@@ -95,16 +95,41 @@ def _at_the_door(program, given=None):
             refusal, door.UnknownArgumentError) else "")
         return Report(name, level, "could not examine", f"it {refusal}.", called=called,
                       adapter=code, then=then)
-    reports = []
-    for one in (entry, *entry.others):
-        options = one.options | (given or {})
-        found = (examine_kernel(one.program, **options) if one.level == "kernel" else
-                 _layer(one.program, one.form, **options))
-        report = replace(found, program=name, called=one.said)
-        reports.append((_faults(report) + 90 * one.last, len(reports), _kept(report, program)))
-        if not reports[-1][0]:
+    entries = entry, *entry.others
+    best = _best(program, name, entries, given or {}, 1) if len(entries) > 1 else None
+    return (best if best and best[0] < 2 else _best(program, name, entries, given or {}))[-1]
+
+
+def _best(program, name, entries, given, most=None):
+    """Return (faults, …, Report) of the Entry that needs the fewest; sets of at most so many."""
+    found = []
+    for one in entries:
+        fewer = [min(found)[0] - 1] if found and not one.last else []  # no more are of use
+        with _search.of_at_most(min([*fewer, *([most] if most else [])], default=None)):
+            report = (examine_kernel(one.program, **one.options | given) if one.level == "kernel"
+                      else _layer(one.program, one.form, **one.options | given))
+        report = _with_notes(replace(report, program=name, called=one.said), one)
+        found.append((_faults(report) + 90 * one.last, len(found), _kept(report, program)))
+        if not found[-1][0]:
             break
-    return min(reports)[-1]
+    return min(found)
+
+
+def _with_notes(report, entry):
+    """Return a Report with what its Entry says beside it: notes, and a norm that leaks."""
+    if report.verdict == "could not examine":
+        return report
+    if entry.leak:
+        fault = "LayerNorm over time"
+        details = report.details | {fault: f"its {entry.leak}, which was taken out for the rest"}
+        if report.verdict != "sick":
+            evidence = f"{report.evidence.rstrip('.')}, without its {entry.leak}."
+            return replace(report, verdict="sick", names=[(fault,)], details=details,
+                           headline=f"{fault}. {described(fault, details)}", evidence=evidence)
+        sentence = f"{fault}: {described(fault, details)}"
+        report = replace(report, findings=[*report.findings, sentence])
+    verdict = "note" if report.verdict == "healthy" and entry.notes else report.verdict
+    return replace(report, verdict=verdict, notes=[*report.notes, *entry.notes])
 
 
 def _kept(report, program):
@@ -204,7 +229,7 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
     """Return the Report of ``examine_layer``; ``of_form``: what no option says of the Form.
 
     The number of heads of a program that has only so many is its "heads". Only for a program that
-    came in by the door, of_form is not None, it is no fault to have no W_o.
+    came in by the door, of_form is not None, or with a call, it is no fault to have no W_o.
     """
     _check_shared(causal, fully_masked)
     _check("masks", masks, MASKS)
@@ -225,8 +250,8 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
                                               batch_first=batch_first, size=size, **of_module)
             its_form = form._replace(
                 equal_widths=True, own=True, unbiased=module.unbiased, epsilon=module.epsilon,
-                no_output=module.no_output and at_the_door, one_of=module.one_of, kv=module.kv,
-                wide=module.wide)
+                no_output=module.no_output and (at_the_door or call is not None),
+                one_of=module.one_of, kv=module.kv, wide=module.wide)
             return module, layer_level.levels(its_form, options, heads or fixed)
         layer = program if batch_first else libraries.sequence_first(program)
         return layer, layer_level.levels(form, options, fixed)

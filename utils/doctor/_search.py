@@ -4,6 +4,7 @@ A ``Switch`` is a fault, with settings of the faulty program that show it. Sets 
 tried in order of size, so a program without a fault is recognised first.
 """
 
+import contextlib
 import itertools
 import math
 import time
@@ -19,6 +20,7 @@ BOUNDS = (1e-9, 1e-5, 1e-3)  # a difference below is rounding, which depends on 
 LARGEST = 3      # switches in a set
 SECONDS = 2.0    # of CPU time of this thread, after which the search ends …
 LEAST = 500      # … once it has tried so many sets
+_most = []       # within ``of_at_most``: how many switches a set may have
 
 
 class Switch(NamedTuple):
@@ -37,17 +39,21 @@ class Search(NamedTuple):
     sets: int
 
 
-def search(switches, agrees, largest=LARGEST, seconds=SECONDS, least=LEAST):
+def search(switches, agrees, largest=LARGEST, seconds=None, least=LEAST, alone=()):
     """Return the Search for all smallest sets of switches for which ``agrees(settings)`` is true.
 
     Its ``found`` is [()] if no switch is needed, and [] if no set agrees. Two switches with a
     setting in common are never in one set. Sets of the last switches are tried first.
+    ``seconds``: SECONDS by default. ``alone``: switches that are in no set with others.
     """
-    end, tried = time.thread_time() + seconds, 0
+    end, tried = time.thread_time() + (SECONDS if seconds is None else seconds), 0
+    largest = min([largest, *_most])
     sets = sum(math.comb(len(switches), size) for size in range(1 + largest))
+    sets += len(alone) if largest else 0
     for size in range(largest + 1):
         found = []
-        for some in reversed([*itertools.combinations(switches, size)]):
+        further = [(one,) for one in alone] if size == 1 else []
+        for some in reversed([*itertools.combinations(switches, size), *further]):
             if size > 1 and tried >= least and time.thread_time() > end:
                 return Search(found[::-1], tried, sets)
             tried += 1
@@ -57,6 +63,16 @@ def search(switches, agrees, largest=LARGEST, seconds=SECONDS, least=LEAST):
         if found:
             break
     return Search(found[::-1], tried, sets)
+
+
+@contextlib.contextmanager
+def of_at_most(faults):
+    """Search for sets of at most so many switches in the block; None leaves it as it is."""
+    _most[:] = [] if faults is None else [faults]
+    try:
+        yield
+    finally:
+        _most.clear()
 
 
 def merged(switches):

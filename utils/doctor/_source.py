@@ -66,7 +66,8 @@ for _name in re.findall(r"\w+", ARITHMETIC):
 class Source(types.ModuleType):
     """A file as a module whose names are made when they are asked for.
 
-    ``project``: {path: Source}, all files that have been read so far.
+    ``project``: {path: Source}, all files that have been read so far. ``_undecorated``: sentences
+    on the decorators that were left out.
     """
 
     def __init__(self, path, roots, project):
@@ -77,6 +78,7 @@ class Source(types.ModuleType):
         self.__file__ = str(path)
         self._path, self._roots, self._project = path, roots, project
         self._parts, self._ran, self._asked = parts(path), set(), []
+        self._undecorated = []
         self.__builtins__ = vars(builtins) | {"__import__": self._import}
         project[path] = sys.modules[name] = self
 
@@ -124,12 +126,30 @@ class Source(types.ModuleType):
         except Exception as error:
             where = f"{self._path.name}, line {part.line}"
             if isinstance(part.node, ast.FunctionDef | ast.ClassDef):
-                raise RefusalError(f"{where}, raises {said(error)}") from error
+                if not self._run_undecorated(part.node):
+                    raise RefusalError(f"{where}, {said(error)}") from error
+                return
             missing = getattr(error, "name", None) if isinstance(error, ImportError) else None
             why = (f"needs {missing}, which is not installed ({where})" if missing else
-                   f"needs line {part.line} of {self._path.name}, which raises {said(error)}")
+                   f"needs line {part.line} of {self._path.name}, which {said(error)}")
             for name in part.binds:
                 vars(self).setdefault(name, Absent(why, name))
+
+    def _run_undecorated(self, node):
+        """Run a definition without the decorators that are absent; return whether it has such."""
+        absent = {}
+        for one in node.decorator_list:
+            code = compile(ast.Expression(one), str(self._path), "eval")
+            try:
+                eval(code, vars(self))
+            except RefusalError as refusal:
+                absent[one] = refusal
+        if absent:
+            node.decorator_list = [one for one in node.decorator_list if one not in absent]
+            self._run(Part(node, str(self._path)))
+        self._undecorated += [f"{node.name} was made without its decorator @{ast.unparse(one)}, "
+                              f"which {why}." for one, why in absent.items()]
+        return bool(absent)
 
     def _from_stars(self, name):
         """Look for a name in what the file imports with a star."""
@@ -228,9 +248,16 @@ def notebook(path):
 
 
 def said(error):
-    """Return an error in a line, such as ``ValueError: too long``."""
+    """Return an error in a line, such as ``raises ValueError: too long``."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    if isinstance(error, RefusalError):
+        return lines[0]
+    return f"raises {type(error).__name__}" + (f": {lines[0]}" if lines else "")
+
+
+def undecorated(module):
+    """Return sentences on the decorators that were left out of a Source; [] for other modules."""
+    return vars(module).get("_undecorated", [])
 
 
 def read(file):

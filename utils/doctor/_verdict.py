@@ -114,7 +114,8 @@ def _unexplained(exam):
                 f"{exam.ask.kind} does not explain it.")
     if exam.untried:
         return ("no match. It differs from the reference, and there was time for only "
-                f"{exam.untried} sets of faults.")
+                f"{exam.untried} sets of faults; in the shell, --seconds 300 gives five times as "
+                "much.")
     return "no match. It differs from the reference, and no fault with a name explains it."
 
 

@@ -90,6 +90,8 @@ def _add_layer_options(add):
     add("--self-attention", action="store_true", help="memory is always x")
     add("--sequence-first", dest="batch_first", action="store_false", help="x is (i, b, d_in)")
     add("--pre-norm", action="store_true", help="a LayerNorm comes first in the layer")
+    add("--residual", action="store_true", help="x is added to the result")
+    add("--post-norm", action="store_true", help="a LayerNorm comes last in the layer")
     add("--n-heads", type=int, help="the number of heads of a module object")
     add("--call", metavar="NAME",
         help="a function call(module, x, memory, keep) -> out in the same file")
@@ -107,7 +109,8 @@ def report_on(target, options, seconds):
         return Report(name or target, level, "could not examine", problem)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "report.json")
-        request = json.dumps({"file": str(Path(file).resolve()), "name": name, "options": options})
+        request = json.dumps({"file": str(Path(file).resolve()), "name": name,
+                              "options": options, "seconds": seconds})
         problem = run([sys.executable, "-P", "-c", START, str(setup.COURSE), request,
                        str(out)], seconds)
         if not problem and out.exists():
@@ -149,7 +152,7 @@ def in_shell(then, file):
     words = ["python -m utils.doctor", f"{file}:{name}"]
     for option, _, value in (one.partition("=") for one in options):
         words.append(f"--{option.replace('_', '-')}")
-        words += [value.strip('"')] if value != "True" else []
+        words += [value.strip('"').replace(" ", "-")] if value != "True" else []
     return " ".join(words)
 
 

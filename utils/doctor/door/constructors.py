@@ -1,5 +1,8 @@
 """How a class is built: what its constructor gets, and how many heads the object has."""
 
+import contextlib
+import inspect
+import re
 import sys
 from pathlib import Path
 
@@ -7,6 +10,13 @@ import numpy as np
 
 from utils.doctor import _source, _subject
 from utils.doctor.door import names
+
+# What a number may be that a constructor takes: functions of d_model and n_heads.
+KINDS = {"d_model": lambda d_model, n_heads: d_model, "n_heads": lambda d_model, n_heads: n_heads,
+         "d_model // n_heads": lambda d_model, n_heads: d_model // n_heads,
+         "a length": lambda *_: names.ROOM}
+OF_CONFIG = re.compile(r"\w*(Config|Configuration|Cfg|Conf|Args|Arguments|H?Params|Hyperparameters"
+                       r"|Options|Dimensions|Dims)")  # names of classes
 
 
 class Config:
@@ -38,14 +48,21 @@ def needs_heads(function):
                for name in names.signature(function).parameters)
 
 
-def arguments(function, d_model, n_heads):
-    """Return ({name: value}, text) for a constructor; raises RefusalError for an unknown name."""
-    given = {}
+def arguments(function, d_model, n_heads, meant=()):
+    """Return ({name: value}, text) for a constructor; raises RefusalError for an unknown name.
+
+    ``meant``: {name: one of KINDS or a bool} of arguments whose names do not say it.
+    """
+    given, meant = {}, dict(meant)
     for name, one in names.signature(function).parameters.items():
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             continue
+        if name in meant:
+            kind = meant[name]
+            given[name] = KINDS[kind](d_model, n_heads) if kind in KINDS else kind
+            continue
         if names.CONFIG.fullmatch(names.plain(name)):
-            given[name] = Config(d_model, n_heads)
+            given[name] = _own_config(function, one, d_model, n_heads) or Config(d_model, n_heads)
             continue
         value = names.by_name(name, d_model, n_heads)
         fixed = one.default is not one.empty and (
@@ -61,7 +78,7 @@ def arguments(function, d_model, n_heads):
             value = _beside(function, name, d_model // n_heads)
         if value is None:
             raise names.UnknownArgumentError(
-                f"is built with {name}, of which the doctor knows nothing")
+                f"is built with {name}, of which the doctor knows nothing", name)
         given[name] = value
     return given, ", ".join(f"{name}={_in_words(value)}" for name, value in given.items())
 
@@ -70,9 +87,36 @@ def _in_words(value):
     """Return an argument of a constructor as text."""
     if isinstance(value, Config):
         return "an object with the sizes"
+    if OF_CONFIG.fullmatch(type(value).__name__):
+        return f"a {type(value).__name__} with these sizes"
     if isinstance(value, np.ndarray):
         return "an array"
     return f"a {type(value).__name__}" if hasattr(value, "forward") else value
+
+
+def _own_config(function, parameter, d_model, n_heads):
+    """Return a configuration of the class that its file has for it, with these sizes, or None.
+
+    That is the class in the annotation, or the only one in the file that its name calls so. What
+    is no size keeps its default.
+    """
+    home = sys.modules.get(getattr(function, "__module__", ""))
+    kind = parameter.annotation
+    if kind is inspect.Parameter.empty and getattr(home, "__file__", None):
+        known = [name for name in _source.definitions(Path(home.__file__))
+                 if OF_CONFIG.fullmatch(name)]
+        kind = known[0] if len(known) == 1 else None
+    with contextlib.suppress(Exception):  # a class may do anything; then a Config is enough
+        kind = getattr(home, kind.strip("'\"")) if isinstance(kind, str) else kind
+        if isinstance(kind, type) and OF_CONFIG.fullmatch(kind.__name__):
+            made = kind(**arguments(kind, d_model, n_heads)[0])
+            for name in dir(made):
+                value = names.by_name(name, d_model, n_heads)
+                held = getattr(made, name)
+                if type(held) in (int, float) and type(value) in (int, float):
+                    setattr(made, name, value)
+            return made
+    return None
 
 
 def _beside(function, name, d_head):

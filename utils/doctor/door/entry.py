@@ -22,6 +22,9 @@ class Entry(NamedTuple):
     form: dict = {}  # noqa: RUF012
     others: tuple = ()  # further Entries, where it is not certain what a mask means
     last: bool = False  # whether it counts only if no other explains the program
+    sure: bool = True   # whether its mask masks
+    notes: tuple = ()   # sentences: what was assumed or not examined
+    leak: str = ""      # a norm through which outputs depend on later tokens
 
 
 class Mask(NamedTuple):
@@ -31,6 +34,11 @@ class Mask(NamedTuple):
     make: object
     masks: str      # the option of ``examine_layer``
 
+
+# Notes.
+REPLACED = ("Without a mask it is causal, and a mask that is passed takes the place of the causal "
+            "one; it was always passed.")
+NOT_PASSED = "It was called without {}, so what that does is not examined."
 
 # What a mask holds. All is NumPy, and made into tensors later.
 KINDS = (("True = may attend", lambda keep: keep),

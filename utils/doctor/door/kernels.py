@@ -8,8 +8,9 @@ import numpy as np
 
 from utils import checks, frameworks
 from utils.doctor import _subject
-from utils.doctor.door.entry import KINDS, Entry, full, like
-from utils.doctor.door.names import first, is_mask, looks_back, placed, roles_of, signature
+from utils.doctor.door.asked import hides_later, refused
+from utils.doctor.door.entry import KINDS, NOT_PASSED, REPLACED, Entry, full, like
+from utils.doctor.door.names import first, is_mask, left_out, placed, roles_of, signature
 
 AXES = ("(b, h, i, d)", "(b, i, d)", "(i, d)", "(b, i, h, d)")
 # A mask that lacks axes: how it is cut from (b, h, i, j), and the option of ``examine_kernel``.
@@ -32,7 +33,7 @@ def kernel(program, guesses=None):
     parameters = signature(program).parameters
     masked = next((name for name, role in roles.items() if is_mask(role)), "")
     needed = masked and parameters[masked].default is inspect.Parameter.empty
-    problem, fits = "", []
+    problem, fits, absent = "", [], left_out(program, roles)
     names = ", ".join(name if name == role else f"{name}={role}" for name, role in roles.items())
     tries = itertools.product(guesses or frameworks.guesses(program), (False, True), AXES,
                               ("", *LACKING) if masked else ("",),
@@ -45,19 +46,29 @@ def kernel(program, guesses=None):
         words = "the number of real keys" if lengths else words
         adapted = _adapted(program, roles, (axes, lacking), make, needed)
         words = f"{lacking}, {words}" if lacking else words
-        problem, fit = _refused(adapted, framework, masked and (lacking or "mask"), square)
+        problem, fit = refused(adapted, framework, masked and (lacking or "mask"), square)
         if problem and not fit:
             continue
         said = f"Called as ({names}), with q {axes}" + f"; {masked}: {words}" * bool(masked)
         options = {"framework": framework, "masks": LACKING[lacking][1] if lacking else
                    "any" if masked else "none",
-                   "causal": _looks_back(adapted, framework)}
+                   "causal": hides_later(adapted, framework)}
+        notes = (NOT_PASSED.format(" and ".join(absent)),) if absent else ()
         if not problem:
-            return Entry(adapted, "kernel", options, said)
-        fits.append(Entry(adapted, "kernel", options, f"{said} (assumed)"))
+            passed = _adapted(program, roles, (axes, lacking), make, True)
+            if options["causal"] and masked and not hides_later(passed, framework):
+                return Entry(passed, "kernel", options | {"causal": False}, said,
+                             notes=(REPLACED, *notes))
+            return Entry(adapted, "kernel", options, said, notes=notes)
+        fits.append(Entry(adapted, "kernel", options, f"{said} (assumed)", sure=False,
+                          notes=notes))
     if fits:  # a mask that hides nothing in any way may be the fault
-        words = {entry.said.rpartition(": ")[2]: entry for entry in reversed(fits)}
-        return fits[0]._replace(others=tuple(words.values())[1:4])
+        words = {}
+        for entry in fits:
+            axes, _, meaning = entry.said.removesuffix(" (assumed)").rpartition(": ")
+            if axes == fits[0].said.rpartition(": ")[0]:
+                words.setdefault(meaning.rpartition("), ")[2], entry)
+        return fits[0]._replace(others=tuple(words.values())[1:])
     if needed and roles[masked] != "none":  # of no kind that is known; many programs take None
         return kernel(_without(program, masked), guesses)
     raise _subject.RefusalError(problem)
@@ -134,67 +145,3 @@ def _turned(x):
 def _shaped(x, shape):
     return x.reshape(shape) if hasattr(x, "reshape") else frameworks.tensorflow().reshape(
         x, [int(n) for n in shape])
-
-
-def _refused(adapted, framework, masked, square):
-    """Return (why a kernel in the doctor's form is not one, or "", whether it can be called)."""
-    rng = np.random.default_rng(0)
-    q, k, v = (rng.standard_normal((2, 3, n, d)) for n, d in ((5, 4), (7, 4), (7, 6)))
-    answer = None
-    sides = (q, q, q) if square else (q, k, v)
-    for dtype in ("float64", "float32"):
-        subject = _subject.Subject(adapted, framework, dtype)
-        answer = subject(*sides, None)
-        if not answer.error and answer.out.shape == (*q.shape[:3], sides[2].shape[3]):
-            if _mixes_heads(subject, sides, answer):
-                return "mixes its heads", True
-            return _masks_rightly(subject, answer, sides, masked) if masked else ("", True)
-    return answer.error or f"returns shape {answer.out.shape}", False
-
-
-def _mixes_heads(subject, sides, before):
-    """Return whether the values of one head change the context of another one.
-
-    Then these are hardly the axes that are meant.
-    """
-    q, k, v = (side.copy() for side in sides)
-    v[:, 0] *= -2.0
-    after = subject(q, k, v, None)
-    return not after.error and not np.allclose(before.out[:, 1:], after.out[:, 1:], atol=1e-4)
-
-
-def _masks_rightly(subject, answer, sides, which):
-    """Return ("", True) if masked keys do not matter and others do, or else what is wrong."""
-    q, k, v = sides
-    keep = np.ones((2, 3, q.shape[2], k.shape[2]), bool)
-    if which == "(b,)":
-        keep[0, ..., -3:], keep[1, ..., -1:] = False, False
-    else:
-        keep[..., 1:3] = False  # not the last ones, which a causal mask may hide as well
-    changed = [np.where(keep[..., :1, :].swapaxes(-1, -2), side, -2 * side) for side in (k, v)]
-    before, after = subject(q, k, v, keep), subject(q, *changed, keep)
-    if before.error or after.error:
-        return before.error or after.error, False
-    if before.out.shape != answer.out.shape:
-        return f"returns shape {before.out.shape} with a mask", False
-    if not np.allclose(before.out, after.out, atol=1e-4):
-        return "attends to keys that are masked, whatever its mask means", True
-    if np.allclose(before.out, answer.out):
-        return "gives the same with and without a mask", True
-    return "", True
-
-
-def _looks_back(adapted, framework):
-    """Return whether a kernel for n_q == n_k hides later keys by itself."""
-    rng = np.random.default_rng(1)
-    q, k, v = (rng.standard_normal((1, 2, 5, 4)) for _ in range(3))
-    subject = _subject.Subject(adapted, framework)
-    before = subject(q, k, v, None)
-    k[..., -1, :], v[..., -1, :] = 3.0, -3.0
-    after = subject(q, k, v, None)
-    if before.error or after.error:
-        return False
-    later = np.abs(before.out - after.out).max(axis=(0, 1, 3)) > 1e-6
-    k[..., 0, :], v[..., 0, :] = -3.0, 3.0
-    start = np.abs(subject(q, k, v, None).out - after.out).max(axis=(0, 1, 3)) > 1e-6
-    return looks_back(later, start)

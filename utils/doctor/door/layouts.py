@@ -10,6 +10,9 @@ from utils.doctor.door.names import plain
 
 LAYOUTS = ("", "an image (b, d, i, 1)", "channels first (b, d, i)", "an image (b, i, 1, d)")
 
+TABLES = ("halves", "pairs", "position 0")  # of the angles of RoPE, if they are handed over
+SHAPES = 8                                  # of such a table
+
 
 def laid_out(x, layout, back=False):
     """Return x (b, i, d) in one of LAYOUTS; ``back``: the other way round."""
@@ -32,17 +35,26 @@ def swapped(x):
     return like(checks.to_numpy(x).swapaxes(0, 1), x)
 
 
-def positions(named, x, n, n_heads, way):
-    """Return {argument: positions from 0, or a rotation by none}, in one of four usual shapes."""
+def positions(named, x, n, n_heads, way, table=TABLES[0]):
+    """Return {argument: positions from 0, or the angles of RoPE}, in one of SHAPES usual shapes.
+
+    ``table``: one of TABLES, how angles are repeated where a table has as many as dimensions.
+    """
     if not named:
         return {}
     torch, d = importlib.import_module("torch"), x.shape[-1] // n_heads
+    half = torch.outer(torch.arange(n, dtype=x.dtype),
+                       1e4 ** -(torch.arange(0, d // 2, dtype=x.dtype) * 2 / d))
+    half = half * (table != TABLES[-1])
+    whole = half.repeat_interleave(2, -1) if table == "pairs" else torch.cat([half, half], -1)
 
-    def ones(d):
-        return torch.ones(((n, d), (1, n, d), (1, 1, n, d), (1, n, 1, d))[way], dtype=x.dtype)
+    def shaped(angles):
+        d = angles.shape[-1]
+        return angles.reshape(((n, d), (1, n, d), (1, 1, n, d), (1, n, 1, d))[way % 4])
 
-    complex_ones = torch.polar(ones(d // 2), 0 * ones(d // 2))
-    known = {"cos": ones(d), "sin": 0 * ones(d), "positionembeddings": (ones(d), 0 * ones(d))}
+    angles, half = shaped(whole if way < 4 else half), shaped(half)
+    known = {"cos": angles.cos(), "sin": angles.sin(),
+             "positionembeddings": (angles.cos(), angles.sin())}
     steps = torch.arange(n) if way % 2 == 0 else torch.arange(n)[None]
-    return {name: known.get(plain(name), steps if "pos" in name.lower() else complex_ones)
-            for name in named}
+    return {name: known.get(plain(name), steps if "pos" in name.lower() else
+                            torch.polar(torch.ones_like(half), half)) for name in named}

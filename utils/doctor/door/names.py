@@ -8,9 +8,9 @@ from utils.doctor import _subject
 # Names of arguments, without underscores and capitals.
 WIDTH = re.compile(r"(d|dims?|units|e|emb|embed|width|channels?|features|c|ch|nc|nf|planes|filters|"
                    r"(d|n|dim|num|hidden|hid|embed|emb|embd|"
-                   r"embedding|model|input|in|output|out|query|key|value|context|k|v|q)"
+                   r"embedding|model|input|in|output|out|query|key|value|context|latent|k|v|q)"
                    r"(model|dims?|size|hiddens?|hid|units|embd?|embed|feats?|features|channels|ch|planes|width|in|"
-                   r"out))s?(in|out|inner)?|d(in|out|emb|input|output)|inputd|dm|dim(attn|attention|inner)|"
+                   r"state|out))s?(in|out|inner)?|d(in|out|emb|input|output)|inputd|dm|dim(attn|attention|inner)|"
                    r"(attn|attention|inner)dim")
 HEADS = re.compile(r"(n|num|nb|no|numberof|numattention|nattention|attention)?(of)?heads?"
                    r"(num|count)?|h|nh")
@@ -20,7 +20,8 @@ KV_HEADS = re.compile(r"(n|num|nb|no)?(of)?(kv|keyvalue|querygroup|kvgroup|qgrou
                       r"(heads?|groups?)?(num|count)?|(n|num)?groups?|nkv|nkvh|hkv")
 INDEX = re.compile(r"(layer|block)?(idx|index|id|i|no|number)")
 LENGTH = re.compile(r".*(max|seq|ctx|context|block|sequence|position).*(len|length|size|ctx|"
-                    r"positions|embeddings)|nctx|maxlen|blocksize|seqlen|nseq")
+                    r"positions|embeddings)|nctx|maxlen|blocksize|seqlen|nseq|"
+                    r"(n|num|max)positions?|maxt|tmax|maxtokens|ntokens")
 CONFIG = re.compile(r"(.*config|configuration|cfg|conf|hparams|params|args|opt|options)")
 OFF = re.compile(r"(?!.*bias)(.*drop.*|p|.*flash.*|use.*|is.*|.*debug.*|.*verbose.*)")
 
@@ -49,13 +50,16 @@ WEIGHT = re.compile(rf"(?:w|weights?|wt|mat|matrix|theta|u)_*(?P<a>{LETTER})"
                     r"(?:_*(?:proj|weights?|w))?"
                     rf"|(?P<b>{LETTER})_*(?:w|weights?|kernel|proj|matrix|mat)", re.IGNORECASE)
 BIAS = re.compile(rf"(?:b|bias)_*(?P<a>{LETTER})|(?P<b>{LETTER})_*(?:b|bias)", re.IGNORECASE)
-
-
+ROOM = 32    # positions for which a class is built that takes a largest length
 MASKS = {"mask", "padding", "lengths"}   # roles
 
 
 class UnknownArgumentError(_subject.RefusalError):
-    """The name of an argument without a default says nothing; the message has the name."""
+    """The name of an argument without a default says nothing; ``argument`` is this name."""
+
+    def __init__(self, words, argument=""):
+        super().__init__(words)
+        self.argument = argument
 
 
 def plain(name):
@@ -72,7 +76,7 @@ def by_name(name, d_model, n_heads):
     """Return the value of a constructor's argument, or None if its name says nothing."""
     name = plain(name)
     for known, value in ((KV_HEADS, groups(n_heads)), (HEADS, n_heads),
-                         (HEAD_WIDTH, d_model // n_heads), (INDEX, 0), (LENGTH, 32),
+                         (HEAD_WIDTH, d_model // n_heads), (INDEX, 0), (LENGTH, ROOM),
                          (TEMPERATURE, d_model ** 0.5 if n_heads == 1 else None),
                          (OFF, 0.1 if "drop" in name or name == "p" else False), (WIDTH, d_model)):
         if known.fullmatch(name):
@@ -135,11 +139,21 @@ def roles_of(function, aside=(), skip=0):
             found[name] = "off"
         elif (X.fullmatch(word) or n == 0) and "x" not in taken and "q" not in taken:
             found[name] = "x"
+        elif one.default is one.empty and X.fullmatch(word) and "x" in taken and (
+                "memory" not in taken):
+            found[name] = "memory"
         elif one.default is one.empty:
             raise UnknownArgumentError(f"is called with {name}, of which the doctor knows nothing")
     if not {"x", "q"} & set(found.values()):
         raise UnknownArgumentError("has no argument that could be x")
     return found
+
+
+def left_out(function, roles):
+    """Return the optional arguments without a role that may be arrays or objects, as a cache."""
+    return [name for name, one in signature(function).parameters.items()
+            if one.default is None and name not in roles and plain(name) != "training"
+            and not re.search("return|output|need|scale|drop", name.lower())]
 
 
 def placed(roles, x, memory, mask):
@@ -148,7 +162,7 @@ def placed(roles, x, memory, mask):
     ``memory`` is an array, or the pair of k and v.
     """
     k, v = memory if isinstance(memory, tuple) else (memory, memory)
-    of = {"x": x, "q": x, "k": k, "v": v, "memory": memory, "d": x.shape[-1],
+    of = {"x": x, "q": x, "k": k, "v": v, "memory": memory, "list": [x, k, v], "d": x.shape[-1],
           "√d": x.shape[-1] ** 0.5, "off": 0, "none": None, "turn": None} | dict.fromkeys(MASKS,
                                                                                          mask)
     return {name: of[role] for name, role in roles.items()

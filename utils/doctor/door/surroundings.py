@@ -1,7 +1,10 @@
 """What is around the attention of a module: a residual connection, a LayerNorm."""
 
+import re
+
 import numpy as np
 
+from utils import checks
 from utils.doctor.faulty.layer import normalised
 from utils.doctor.modules import guess, libraries, slots
 
@@ -42,6 +45,33 @@ def surroundings(trial, n_heads):
                                     ("residual", "x is added at the end"),
                                     ("post_norm", "a LayerNorm last")) if key in found]
     return found, f"; around the attention: {', '.join(words)}" if words else ""
+
+
+def promise(trial):
+    """Return (options, notes) if a name, or a triangle that a module holds, promises a causal mask.
+
+    Only where it takes no mask and outputs depend on later tokens. If both say so, it is examined
+    as causal.
+    """
+    if trial.causal or trial.masked or not trial.alone:
+        return {}, ()
+    buffers = getattr(trial.module, "buffers", list)()
+    signs = [words for found, words in (
+        (re.search("causal|masked", type(trial.module).__name__.lower()), "its name says so"),
+        (any(map(_is_triangle, buffers)), "it holds a triangular mask")) if found]
+    if len(signs) == 1:
+        return {}, (f"Is it to be causal, as {signs[0]}? Its outputs depend on later tokens: "
+                    "causal=True (in the shell, --causal) examines that.",)
+    return ({"causal": True} if signs else {}), ()
+
+
+def _is_triangle(array):
+    """Return whether an array is a square mask, or several, of a triangle."""
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.shape[-1] < 4:
+        return False
+    first = checks.to_numpy(array.reshape(-1, *array.shape[-2:])[0])
+    set_apart = first != first[0, -1]
+    return any((set_apart == np.tril(np.ones_like(set_apart), k)).all() for k in (-1, 0, 1))
 
 
 def _near(a, b):

@@ -12,9 +12,9 @@ import numpy as np
 from utils import checks
 from utils.doctor import _subject
 from utils.doctor.door.constructors import heads_of
-from utils.doctor.door.entry import full, like, ways
-from utils.doctor.door.layouts import LAYOUTS, laid_out, positions, swapped
-from utils.doctor.door.names import first, is_mask, looks_back, placed, roles_of
+from utils.doctor.door.entry import NOT_PASSED, REPLACED, full, like, ways
+from utils.doctor.door.layouts import LAYOUTS, SHAPES, TABLES, laid_out, positions, swapped
+from utils.doctor.door.names import first, is_mask, left_out, looks_back, placed, roles_of
 
 BATCH, N_Q, N_K = 2, 5, 7
 SAME = 1e-5
@@ -28,6 +28,7 @@ class Trial:
     ``ask(module, **arguments)`` calls it. ``alone``: whether memory is always x. ``way``: the Mask
     that it takes, or None; ``sure``: whether it masks in this way. ``causal``: whether it hides
     later tokens. ``batch_first``: whether x is (b, i, d_model). ``layout``: one of LAYOUTS.
+    ``replaced``: whether a mask takes the place of a causal one. ``table``: one of TABLES.
     """
 
     def __init__(self, module, function, ask, d_model, sample, aside=()):
@@ -41,15 +42,21 @@ class Trial:
         self.way, self.sure, self.causal, self.batch_first = None, True, False, True
         self.layout, self.turn, self.open = "", 0, None
         self.turned = [name for name, role in self.roles.items() if role == "turn"]
-        self.fits, self.square = [], False
+        self.fits, self.square, self.replaced = [], False, False
+        self.table = TABLES[0]
         self.width = d_model
         self._find_sides(d_model)
         self._find_order()
+        if not self.masked:
+            self._find_unnamed_mask(function)
         self._find_mask()
         if self.masked and not (self.way or self.alone) and self.memory.shape[1] != N_Q:
             self.memory = self.memory[:, :N_Q]  # it may have meant the other axis
             self._find_mask()
             self.square = bool(self.way)
+        if self.causal and self.way and self.sure and not self.needed:
+            self._find_replaced()
+        self.left_out = left_out(function, self.roles)
 
     def exchanged(self):
         """Return this trial where x gives keys and values and the other side the queries, or None.
@@ -66,6 +73,15 @@ class Trial:
         other._find_mask()
         return other
 
+    def further(self):
+        """Return this trial with the sides exchanged, and with other tables of angles."""
+        tables = [copy.copy(self) for _ in TABLES[1:] if any("pos" not in name or "emb" in name
+                                                             for name in self.turned)]
+        for one, table in zip(tables, TABLES[1:], strict=False):
+            one.table = table
+        other = self.exchanged()
+        return [*tables, *([other] if other else [])]
+
     def attended(self, x, memory=None, mask=None):
         """Return what the module gives for NumPy arrays, as NumPy."""
         x, memory = like(x, self.sample), like(x if memory is None else memory, self.sample)
@@ -77,7 +93,8 @@ class Trial:
         x, memory = laid_out(x, self.layout), laid_out(memory, self.layout)
         shape = (*x.shape[:-1], self.width) if not self.layout else tuple(x.shape)
         given = placed(self.roles, x, memory, mask) | positions(
-            self.turned, x, x.shape[1 if self.batch_first else 0], heads_of(module) or 1, self.turn)
+            self.turned, x, x.shape[1 if self.batch_first else 0], heads_of(module) or 1, self.turn,
+            self.table)
         out = first(self.ask(module, **given), shape)
         return laid_out(out, self.layout, back=True)
 
@@ -93,7 +110,7 @@ class Trial:
 
     def said(self):
         """Return how the module is called, in words."""
-        words = {"turn": "positions from 0", "off": "0", "none": "None"}
+        words = {"turn": "positions from 0", "list": "[q, k, v]", "off": "0", "none": "None"}
         how = ", ".join(name if name == role else f"{name}={role}" for name, role in (
             (name, "mask" if is_mask(role) else words.get(role, role))
             for name, role in self.roles.items()))
@@ -111,13 +128,25 @@ class Trial:
             text += "; in PyTorch's own layers, a key_padding_mask is True where keys are masked"
         return text
 
+    def notes(self):
+        """Return sentences on what was assumed, and on what is not examined."""
+        found = []
+        if self.replaced:
+            found.append(REPLACED)
+        if self.left_out:
+            found.append(NOT_PASSED.format(" and ".join(self.left_out)))
+        if self.table == TABLES[-1] and any("pos" not in name for name in self.turned):
+            found.append("The table of angles that it got was that of position 0, so its RoPE is "
+                         "not examined.")
+        return tuple(found)
+
     def _find_sides(self, d_model):
         """Draw x and memory of different lengths, or of one if the module takes no other."""
         rng = np.random.default_rng(0)
         self.x = rng.standard_normal((BATCH, N_Q, d_model))
         problems = []
         lengths = (N_Q,) if self.alone else (N_K, N_Q)
-        ways = itertools.product(LAYOUTS, range(4 if self.turned else 1), lengths)
+        ways = itertools.product(LAYOUTS, range(SHAPES if self.turned else 1), lengths)
         for layout, turn, n in ways:
             self.layout, self.turn = layout, turn
             self.memory = self.x if self.alone else rng.standard_normal((BATCH, n, d_model))
@@ -127,6 +156,15 @@ class Trial:
                 return
             except _subject.RefusalError as refusal:
                 problems.append(refusal)
+        if self.alone and "x" in self.roles.values():  # a list of q, k and v, as in Keras
+            before = dict(vars(self))
+            self.roles = {name: "list" if role == "x" else role
+                          for name, role in self.roles.items()}
+            self.alone = False
+            try:
+                return self._find_sides(d_model)
+            except _subject.RefusalError:
+                vars(self).update(before)
         if self.needed:  # of no kind that is known; many programs take None
             self.roles[self.masked], self.masked, self.needed = "none", "", False
             return self._find_sides(d_model)
@@ -177,7 +215,10 @@ class Trial:
         if not self.masked:
             return
         keep = np.ones((BATCH, 1, N_Q, self.memory.shape[1]), dtype=bool)
-        keep[0, ..., -2:], keep[1, ..., -1:] = False, False
+        if self.causal and self.roles[self.masked] != "lengths":
+            keep[0, ..., 1:3], keep[1, ..., 1] = False, False  # a causal mask hides the last ones
+        else:
+            keep[0, ..., -2:], keep[1, ..., -1:] = False, False
         for way in ways(self.roles[self.masked]):
             try:
                 fit, right = self._masks(way, keep[:1].repeat(BATCH, 0) if way.masks ==
@@ -189,6 +230,41 @@ class Trial:
                 return
             self.fits += [way] if fit else []
         self.sure, self.way = False, next(iter(self.fits), None)
+
+    def _find_unnamed_mask(self, function):
+        """Take an optional argument for the mask if it masks, whatever its name is."""
+        for name in left_out(function, self.roles):
+            self.roles[name], self.masked = "mask", name
+            self._find_mask()
+            if self.way and self.sure:
+                return
+            del self.roles[name]
+            self.masked, self.way, self.sure, self.fits = "", None, True, []
+
+    def _find_replaced(self):
+        """Find whether the mask takes the place of a causal one; then it is always passed."""
+        other = copy.copy(self)
+        other.open = self.opened(self.way)
+        other._find_order()
+        if not other.causal:
+            self.causal, self.needed, self.replaced, self.open = False, True, True, other.open
+
+    def leaks(self, module):
+        """Return whether outputs of another module depend on later tokens, and those of this not.
+
+        Such a module is this one with all its norms.
+        """
+        if not self.causal:
+            return False
+        other = copy.copy(self)
+        other.module = module
+        before = other.attended(self.x, self.memory, self.open)
+        memory = self.memory.copy()
+        index = (slice(None), -1) if self.batch_first else -1
+        memory[index] *= -2.0
+        after = other.attended(memory if self.alone else self.x, memory, self.open)
+        moved = np.abs(after - before) > SAME
+        return bool((moved if self.batch_first else moved.swapaxes(0, 1))[:, 0].any())
 
     def meanings(self):
         """Yield this trial with each meaning that its mask may have, and then without a mask."""

@@ -40,6 +40,17 @@ def of_layers():
         PAIRINGS.items()]
 
 
+def turned():
+    """Return the Switches of a mistake in rotary positions, which no option has promised."""
+    found = []
+    for base in BASES:
+        for pairing in PAIRINGS:
+            settings, faults = _rope((pairing, base))
+            found += [Switch(one.fault, settings | one.settings, one.detail) for one in faults
+                      if "rotary" not in one.settings]
+    return found
+
+
 def promised(parts):
     """Return (settings, Switches) of parts that a program is to have; ``parts`` as for the doctor.
 
@@ -124,11 +135,13 @@ PARTS = {"rope": _rope, "qk_norm": _qk_norm, "window": _window, "cap": _cap, "si
 def recognised(found):
     """Return (found, notes) without the designs; ``found`` are sets of Switches that explain all.
 
-    Each note says which design it is.
+    The sets with the fewest faults are left. Each note says which design the first of them has.
     """
-    mine = [switch for switch in found[0] if switch.fault in SENTENCES] if found else []
-    if not mine:
-        return found, []
-    notes = [f"{SENTENCES[switch.fault]}: {switch.detail}." for switch in mine]
-    rest = [tuple(switch for switch in some if switch.fault not in SENTENCES) for some in found]
-    return [()] if not all(rest) else rest, notes
+    apart = [[tuple(switch for switch in some if (switch.fault in SENTENCES) == is_design)
+              for is_design in (True, False)] for some in found]
+    least = min((len(faults) for _, faults in apart), default=0)
+    apart = [pair for pair in apart if len(pair[1]) == least]
+    if not any(mine for mine, _ in apart[:1]):
+        return [faults for _, faults in apart], []
+    notes = [f"{SENTENCES[switch.fault]}: {switch.detail}." for switch in apart[0][0]]
+    return [faults for _, faults in apart], notes

@@ -69,6 +69,11 @@ class Layer(Level):
         return (designs.unpromised(found, parts) + layer_switches.switches(self.form, self.options)
                 + designs.unpromised(self._constants(ask), parts))
 
+    def alone(self):
+        """Return the Switches of a mistake in rotary positions, for a module."""
+        own = self.form.own and self.form.self_attention
+        return designs.unpromised(designs.turned() if own else [], self.options.parts)
+
     def _constants(self, ask):
         """Return the Switches of constants that are estimated from the program."""
         if self._closed():

@@ -42,6 +42,10 @@ class Level(ABC):
     def switches(self, ask):
         """Return the Switches to try. ``ask(*args)`` returns the Answer of the program."""
 
+    def alone(self):
+        """Return further Switches, which are tried one by one and never together with others."""
+        return []
+
     @abstractmethod
     def probes(self, subject):
         """Return the Findings of the probes that fit such a program."""

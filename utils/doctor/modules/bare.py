@@ -5,6 +5,7 @@ import sys
 
 from utils.doctor.modules import slots
 
+GATE = re.compile(r".*gate.*|(linear|lin|to|w|fc|proj)_?g")
 OPEN = 40.0  # its sigmoid is 1 in every dtype
 
 
@@ -20,8 +21,8 @@ def bared(module, layer_norms=False):
     module, gone = _without_norms(torch, module, layer_norms)
     words = [f"without its {' and '.join(gone)}"] if gone else []
     for name, part in [*module.named_modules()]:
-        last = name.rpartition(".")[2]
-        if re.fullmatch(r".*gate.*", last.lower()) and isinstance(part, torch.nn.Linear):
+        gate = GATE.fullmatch(name.rpartition(".")[2].lower())
+        if gate and isinstance(part, torch.nn.Linear):
             part.forward = lambda x, n=part.out_features: x.new_full((*x.shape[:-1], n), OPEN)
             words.append("with its gate open")
     sinks = [parameter for name, parameter in module.named_parameters() if "sink" in name.lower()]
@@ -59,17 +60,24 @@ def _replace(module, name, part):
 
 def _without_norms(torch, module, layer_norms):
     """Return (the module, the names of the classes that are gone)."""
+    gone = taken(module, layer_norms)
+    for name in gone:
+        _replace(module, name, torch.nn.Identity())
+    return module, sorted(set(gone.values()))
+
+
+def taken(module, layer_norms=False):
+    """Return {name: class} of the norms that ``bared`` takes out of a torch module."""
     linear = {part.in_features for part in module.modules() if hasattr(part, "in_features")}
     linear |= {part.in_channels for part in module.modules() if hasattr(part, "in_channels")}
-    gone = []
-    for name, part in [*module.named_modules()]:
+    gone = {}
+    for name, part in module.named_modules():
         kind = type(part).__name__
         sizes = {tuple(w.shape) for w in part.parameters(recurse=False)} if "Norm" in kind else ()
         examined = "LayerNorm" in kind and not layer_norms
         if name and not examined and sizes and sizes <= {(n,) for n in linear}:
-            _replace(module, name, torch.nn.Identity())
-            gone.append(kind)
-    return module, sorted(set(gone))
+            gone[name] = kind
+    return gone
 
 
 def unknown(module, held):
