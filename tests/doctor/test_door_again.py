@@ -294,6 +294,23 @@ def test_a_mask_is_called_ignored_only_if_no_flag_turns_it_on():
     assert any("takes the place of the causal one" in note for note in report.notes)
 
 
+class Replaced(Plain):
+    """Its mask takes the place of a causal one."""
+
+    def forward(self, x, mask=None):
+        self.mask = mask
+        return super().forward(x)
+
+    def keep(self, n):
+        return super().keep(n).tril() if self.mask is None else self.mask
+
+
+def test_a_mask_of_a_layer_may_take_the_place_of_its_causal_one():
+    report = examine(Replaced)
+    assert report.verdict == "note", report
+    assert any("takes the place of the causal one" in note for note in report.notes)
+
+
 class MaskedCausal(Plain):
     """It holds a mask and forgets to use what masked_fill returns."""
 
