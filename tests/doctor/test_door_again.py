@@ -19,7 +19,7 @@ class Plain(nn.Module):
 
     def __init__(self, dim, heads):
         super().__init__()
-        self.heads = heads
+        self.apart = heads
         self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(dim, dim) for _ in range(4))
 
     def changed(self, q, k):
@@ -29,7 +29,7 @@ class Plain(nn.Module):
         return torch.ones(n, n, dtype=torch.bool)
 
     def forward(self, x):
-        q, k, v = (to(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        q, k, v = (to(x).unflatten(-1, (self.apart, -1)).transpose(1, 2)
                    for to in (self.to_q, self.to_k, self.to_v))
         q, k = self.changed(q, k)
         scores = q @ k.mT / q.shape[-1] ** 0.5
@@ -258,13 +258,14 @@ class Listed(Plain):
         q, k, v = inputs
         assert q.shape[2:] == k.shape[2:] == v.shape[2:]
         self.sides = iter((q, k, v))
-        q, k, v = (to(side).unflatten(-1, (self.heads, -1)).transpose(1, 2) for to, side in zip(
+        q, k, v = (to(side).unflatten(-1, (self.apart, -1)).transpose(1, 2) for to, side in zip(
             (self.to_q, self.to_k, self.to_v), inputs, strict=True))
         weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
         return self.to_out((weights @ v).transpose(1, 2).flatten(2))
 
 
 def test_a_list_of_q_k_and_v_is_found():
+    assert door.layer(Listed).options["self_attention"] is False
     report = examine(Listed)
     assert "called as (inputs=[q, k, v])" in report.called
     assert report.verdict == "note"
@@ -290,6 +291,23 @@ def test_a_mask_is_called_ignored_only_if_no_flag_turns_it_on():
     report = examine(Flagged)
     assert report.verdict == "note", report
     assert "Its mask masks only with mask_flag=True, which is not the default." in report.notes
+    assert any("takes the place of the causal one" in note for note in report.notes)
+
+
+class Replaced(Plain):
+    """Its mask takes the place of a causal one."""
+
+    def forward(self, x, mask=None):
+        self.mask = mask
+        return super().forward(x)
+
+    def keep(self, n):
+        return super().keep(n).tril() if self.mask is None else self.mask
+
+
+def test_a_mask_of_a_layer_may_take_the_place_of_its_causal_one():
+    report = examine(Replaced)
+    assert report.verdict == "note", report
     assert any("takes the place of the causal one" in note for note in report.notes)
 
 

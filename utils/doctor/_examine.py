@@ -229,7 +229,8 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
     """Return the Report of ``examine_layer``; ``of_form``: what no option says of the Form.
 
     The number of heads of a program that has only so many is its "heads". Only for a program that
-    came in by the door, of_form is not None, or with a call, it is no fault to have no W_o.
+    came in by the door, of_form is not None, or is built by a function, as the code to complete
+    that the door offers, it is no fault to have no W_o.
     """
     _check_shared(causal, fully_masked)
     _check("masks", masks, MASKS)
@@ -243,6 +244,8 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
     is_module = level_of(program) == "layer" or any(
         value is not None for value in of_module.values())
 
+    built = not isinstance(program, type) and not slots.framework(program)
+
     def prepared():
         if is_module:
             size = (fixed[0] * fixed[1], fixed[0]) if fixed and fixed[1] else None
@@ -250,7 +253,7 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
                                               batch_first=batch_first, size=size, **of_module)
             its_form = form._replace(
                 equal_widths=True, own=True, unbiased=module.unbiased, epsilon=module.epsilon,
-                no_output=module.no_output and (at_the_door or call is not None),
+                no_output=module.no_output and (at_the_door or built),
                 one_of=module.one_of, kv=module.kv, wide=module.wide)
             return module, layer_level.levels(its_form, options, heads or fixed)
         layer = program if batch_first else libraries.sequence_first(program)
