@@ -22,7 +22,6 @@ CASES = {f"{which}/{file}:{name}": verdict
          for (file, name), verdict in cases.CASES.items()}
 NOT_EXAMINED = {
     "others/alignment.py:soft_align",               # keys and values are one array
-    "others/chatbot_attention.py:attention",        # TensorFlow ends the process: too many axes
     "held/luong.py:LuongAttention", "held/keras_text.py:BahdanauAttention",  # other attentions
     "held/rel_attention.py:TalkingHeadsAttention",  # its heads are mixed by more weights
     "held/sagan.py:SelfAttn",                       # q and k are narrower than v
