@@ -135,6 +135,7 @@ def test_the_counts_are_those_of_arrays():
     assert eval(weights.strip("`"), grouped) == reference.attention(q, k, v)[1].size
 
 
+@pytest.mark.slow
 def test_each_check_catches_all_programs_with_its_faults():
     rows = {row.fault: row for row in tables.table()}
     listed = table("faults, as the doctor calls them")
@@ -148,6 +149,7 @@ def test_each_check_catches_all_programs_with_its_faults():
     assert not any(row.caught["shape"] for row in rows.values())
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_the_sheet_prints_on_one_page_of_paper(chromium, site_url):
     page = chromium.new_page()

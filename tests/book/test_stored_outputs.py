@@ -7,6 +7,7 @@ import sys
 
 import nbformat
 import notebook_rules
+import pytest
 from nbval.plugin import get_sanitize_patterns
 from notebook_page import ROOT, data, text
 
@@ -40,6 +41,7 @@ def failed(path):
     return {int(n) for n in re.findall(r"^FAILED .*::Cell (\d+)", done.stdout, re.MULTILINE)}
 
 
+@pytest.mark.slow
 def test_one_digit_altered_in_any_kind_of_output_fails_that_cell_and_no_other(tmp_path):
     nb = executed(tmp_path / "page.ipynb")
     assert failed(tmp_path / "page.ipynb") == set()

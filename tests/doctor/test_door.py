@@ -69,7 +69,9 @@ def test_a_design_is_named_and_no_fault(name):
     assert DESIGNS[name] in " ".join(report.notes)
 
 
-@pytest.mark.parametrize("name", VERDICTS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.slow if name.startswith("MemoryFirst") else ())
+    for name in VERDICTS])
 def test_a_program_is_examined_and_what_was_assumed_is_said(name):
     faults, words = VERDICTS[name]
     report = examine(getattr(door_programs, name))

@@ -99,6 +99,7 @@ def test_nothing_in_its_process_says_where_the_course_is(remark):
     assert "sees: False, [''], ['sandbox.py', 'submission.py']" in said
 
 
+@pytest.mark.slow
 def test_the_phrase_stands_in_no_command_line(tmp_path):
     """(c) Nor in the environment of a process that the probe can read."""
     looks = submissions.HEAD + '''

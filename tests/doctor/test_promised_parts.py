@@ -185,6 +185,7 @@ def test_a_mask_that_is_transposed_where_it_is_square_is_named():
     assert doctor.examine(attend).names == [("mask transposed",)]
 
 
+@pytest.mark.slow
 def test_a_block_whose_norm_stands_elsewhere_is_told_to_show_its_attention():
     class Block(nn.Module):
         def __init__(self, d_model, n_heads):

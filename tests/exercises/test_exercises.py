@@ -46,7 +46,9 @@ def test_a_right_answer_is_called_right_with_a_remark(chapter, name):
         assert len(plain(feedback)) > len(f"{name}: right. ") + 20
 
 
-@pytest.mark.parametrize(("chapter", "name"), EXERCISES)
+@pytest.mark.parametrize(("chapter", "name"), [
+    pytest.param(*exercise, marks=pytest.mark.slow if exercise[1] == "empty_cell" else ())
+    for exercise in EXERCISES])
 def test_each_wrong_answer_gets_the_message_of_its_mistake(chapter, name):
     check, attempts = MODULES[chapter]
     replies = [check(name, answer) for answer, _ in attempts.WRONG[name]]

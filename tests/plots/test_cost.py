@@ -76,6 +76,7 @@ def test_costs_are_those_of_the_formulas(show, start):
             page.keyboard.press("ArrowRight")
 
 
+@pytest.mark.slow
 @pytest.mark.site
 @pytest.mark.parametrize("touch", first([False, True]))
 def test_the_length_is_dragged_across_the_chart(show, touch):
@@ -108,6 +109,7 @@ def test_the_length_is_moved_with_keys(show):
             assert page.evaluate(READ_COSTS)["n"] == n
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_costs_say_what_the_chapter_says(show):
     with show(explore.cost_crossing()) as page:
@@ -121,6 +123,7 @@ def test_costs_say_what_the_chapter_says(show):
         assert page.locator("#mark-memory").text_content() == "3 · d_head = 192"
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_large_numbers_get_three_digits_and_a_prefix(show):
     source = (explore.TEMPLATES / "cost_crossing.js").read_text(encoding="utf-8")

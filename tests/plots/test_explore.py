@@ -175,6 +175,7 @@ def test_every_number_is_readable_on_its_colour(show, theme):
         assert (high + 0.05) / (low + 0.05) >= 4.5, pair
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_two_figures_on_a_page_do_not_interfere(show):
     twins = [explore.mask_painter(), explore.mask_painter(), explore.reshape_microscope(),
@@ -193,6 +194,7 @@ def test_two_figures_on_a_page_do_not_interfere(show):
         assert [a == b for a, b in zip(after, before, strict=True)] == [True, False, True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.site
 @pytest.mark.parametrize("make", first(FIGURES))
 def test_styles_of_the_page_stay_outside(show, make):
@@ -279,6 +281,7 @@ def test_tab_reaches_every_control_and_shows_where_it_is(show, make, reached):
     assert all(style != "none" for _, style in stops)
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_colours_fade_only_for_those_who_want_motion(show):
     with show(explore.reshape_microscope()) as page:

@@ -291,6 +291,7 @@ def test_what_is_read_is_what_the_model_has(show, case, device):
     assert len(told) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_the_browser_starts_where_it_is_told(show):
     with show(head_browser()) as page:
@@ -302,6 +303,7 @@ def test_the_browser_starts_where_it_is_told(show):
         assert_line(seen, weights, 1, 2, "query", 5, names)
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_a_mouse_shows_and_only_a_click_chooses(show):
     weights = CASES["padded"][2]
@@ -326,6 +328,7 @@ def test_a_mouse_shows_and_only_a_click_chooses(show):
         assert page.evaluate(READ_HEADS)["chosen"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_a_finger_chooses_where_it_lets_go_and_scrolls_down(show):
     figure = explore.head_browser(WORDS, CASES["padded"][2])
@@ -346,6 +349,7 @@ def test_a_finger_chooses_where_it_lets_go_and_scrolls_down(show):
         assert page.evaluate(READ_HEADS) == before
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_white_space_can_be_seen_and_heard(show):
     tokens = [" ", "\n", "\t", "", "a b", "<i>&\"'"]
@@ -358,6 +362,7 @@ def test_white_space_can_be_seen_and_heard(show):
         assert heard == ["space", "newline", "tab", "empty", "a b", "<i>&\"'"]
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_scores_are_laid_over_the_overview(show):
     read = """e => e.map(x => [Number(x.dataset.score), x.querySelector('.score').textContent,
@@ -390,12 +395,14 @@ def test_scores_are_laid_over_the_overview(show):
         assert ranks.count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_without_scores_there_is_nothing_to_choose(show):
     with show(explore.head_browser("abcde", HEADS)) as page:
         assert page.locator("#score").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.site
 @pytest.mark.parametrize("width", first([1300, 390]))
 @pytest.mark.parametrize("case", first(CASES))
@@ -418,6 +425,7 @@ def test_nothing_moves_away_from_under_a_pointer(show, case, width):
                 assert page.evaluate(boxes) == before
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_what_a_causal_head_cannot_see_is_grey(show):
     tokens, _, weights = CASES["causal"]
@@ -469,6 +477,7 @@ def test_maps_are_painted_by_weight(show, theme):
             assert_painted(canvas.evaluate(PIXELS, [12, 12]), weights[layer, head], theme)
 
 
+@pytest.mark.slow
 @pytest.mark.site
 @pytest.mark.parametrize("theme", first(["light", "dark"]))
 def test_every_token_is_readable_on_its_colour(show, theme):
@@ -485,6 +494,7 @@ def test_every_token_is_readable_on_its_colour(show, theme):
         assert (high + 0.05) / (low + 0.05) >= 4.5, pair
 
 
+@pytest.mark.slow
 @pytest.mark.site
 @pytest.mark.parametrize("width", first([1300, 390, 320]))
 def test_the_largest_browser_fits(show, width):
@@ -504,6 +514,7 @@ def test_the_largest_browser_fits(show, width):
         assert page.evaluate(inside)
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_the_map_is_drawn_anew_when_there_is_less_room(show):
     tokens, _, weights = CASES["causal"]

@@ -79,6 +79,7 @@ def test_typing_changes_the_probabilities_and_they_are_those_of_python(page):
     np.testing.assert_allclose(bars, [p for _, p, _ in rows], atol=0.02)
 
 
+@pytest.mark.slow
 def test_each_character_is_shaded_by_its_bits_and_their_mean_is_told(page):
     text = "If the object is a class instance"
     enter(page, text)
@@ -103,6 +104,7 @@ UNREADABLE = [   # what is typed, what is said of it, what is read
     ("", "Type a character: the model predicts what follows it.", "")]
 
 
+@pytest.mark.slow
 def test_what_the_model_cannot_read_is_said(page):
     for text, said, read in [*UNREADABLE, ("a", "", "a")]:
         enter(page, text)
@@ -115,6 +117,7 @@ def test_what_the_model_cannot_read_is_said(page):
 
 # --- the heads
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", first(["keyboard", "mouse", "touch"]))
 def test_a_chosen_head_shades_the_text_by_its_weights(show, device):
     weights = computed(TEXT)[1]
@@ -140,6 +143,7 @@ def test_a_chosen_head_shades_the_text_by_its_weights(show, device):
             f"Head 1.2 at 11 “t” attends to {key} “{TEXT[key]}” {weights[6, 11, key]:.3f}, ")
 
 
+@pytest.mark.slow
 def test_all_maps_are_drawn_from_the_weights(page):
     pixels = page.locator("canvas.a").evaluate_all("""maps => maps.map(map => {
       const {data} = map.getContext('2d').getImageData(0, 0, map.width, map.height);
@@ -156,6 +160,7 @@ def test_all_maps_are_drawn_from_the_weights(page):
         assert drawn[rows].max() > 200
 
 
+@pytest.mark.slow
 def test_a_head_that_is_switched_off_and_on_again_changes_nothing(page):
     before = listed(page)
     press_power(page, 3, 2)
@@ -214,6 +219,7 @@ def test_temperature_0_writes_what_python_writes(page):
     assert_listed(listed(page), start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", first([0.5, 1.7]))
 def test_a_character_is_drawn_from_the_distribution_with_its_temperature(page, temperature):
     logits, vocabulary = computed(TEXT, [(3, 2)])[0][-1], trained()[1]
@@ -233,6 +239,7 @@ def test_a_character_is_drawn_from_the_distribution_with_its_temperature(page, t
     assert len(seen) >= 2
 
 
+@pytest.mark.slow
 def test_writing_ends_where_the_model_can_read_no_more(page):
     enter(page, char_model.held_out()[0][:123])
     page.locator(".ten").click()
@@ -248,6 +255,7 @@ def test_writing_ends_where_the_model_can_read_no_more(page):
 
 # --- two texts
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", first([390, 1300]))
 def test_two_texts_are_compared_side_by_side_and_the_divider_moves(show, width):
     with show(figure(), width=width) as page:
@@ -275,6 +283,7 @@ def test_two_texts_are_compared_side_by_side_and_the_divider_moves(show, width):
         assert not page.locator("canvas.b").first.is_visible()
 
 
+@pytest.mark.slow
 def test_each_text_is_written_and_read_by_itself(phone):
     phone.locator("#compare").tap()
     set_temperature(phone, 0)
@@ -290,6 +299,7 @@ def test_each_text_is_written_and_read_by_itself(phone):
 
 # --- for everyone
 
+@pytest.mark.slow
 def test_the_tables_say_in_text_what_the_figure_shows(page):
     press_power(page, 1, 1)
     page.locator("summary").click()
@@ -308,6 +318,7 @@ def test_the_tables_say_in_text_what_the_figure_shows(page):
                                                                listed(page)]
 
 
+@pytest.mark.slow
 def test_what_comes_next_is_said_aloud(page):
     enter(page, "the (value")
     now = chances("the (value")
@@ -332,6 +343,7 @@ def test_it_fits_and_is_accessible(show, theme, width):
             assert too_wide(page) == []
 
 
+@pytest.mark.slow
 def test_colours_follow_the_theme(page):
     look = "() => getComputedStyle(document.querySelector('[data-explore]').shadowRoot" \
            ".querySelectorAll('.strip span')[7]).backgroundColor"

@@ -95,6 +95,7 @@ def test_the_torn_heads_are_counted_as_numpy_counts_them(show, setting):
             assert seen["rows"] == expected_rows
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_the_torn_view_says_what_the_chapter_says(show):
     with show(explore.reshape_microscope()) as page:
@@ -107,6 +108,7 @@ def test_the_torn_view_says_what_the_chapter_says(show):
                                    "tokens, and 20 % of the numbers are in place.")
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_a_colour_is_a_word(show):
     with show(explore.reshape_microscope(length=8, heads=2, d_head=3)) as page:
@@ -118,6 +120,7 @@ def test_a_colour_is_a_word(show):
         assert len(pairs) == len({word for word, _ in pairs}) == len({c for _, c in pairs}) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.site
 @pytest.mark.parametrize("touch", first([False, True]))
 def test_pointers_pick_in_every_drawing(show, touch):

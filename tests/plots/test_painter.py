@@ -90,6 +90,7 @@ def numpy_row(keep, fill, add, dtype):
     return plain_softmax(masked)
 
 
+@pytest.mark.slow
 @pytest.mark.site
 @pytest.mark.parametrize("dtype", first(CHANCES))
 @pytest.mark.parametrize("fill", first(["-1e9", "-inf", "lowest", "zeros"]))
@@ -122,6 +123,7 @@ FATES = {"-inf": "nan", "-1e9": "uniform", "lowest": "uniform", "zeros": "zeros"
          ("-1e9", True, "float16"): "nan", ("-1e9", False, "float16"): "nan"}
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_without_an_empty_row_every_fill_agrees(show):
     with show(explore.mask_painter(empty_query=None)) as page:
@@ -133,6 +135,7 @@ def test_without_an_empty_row_every_fill_agrees(show):
             assert seen["fate"] == "none"
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_a_stroke_paints_all_it_crosses(show):
     with show(explore.mask_painter(empty_query=None)) as page:
@@ -146,6 +149,7 @@ def test_a_stroke_paints_all_it_crosses(show):
             [j < 6 and (i != 1 or j > 4) for j in range(7)] for i in range(5)]
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_a_finger_paints_across_and_scrolls_down(show):
     with show(explore.mask_painter(empty_query=None), touch=True, width=390, height=500) as page:
@@ -160,6 +164,7 @@ def test_a_finger_paints_across_and_scrolls_down(show):
         assert (read(page)["keep"] == painted).all()
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_the_table_says_what_the_map_draws(show):
     with show(explore.mask_painter()) as page:
@@ -173,6 +178,7 @@ def test_the_table_says_what_the_map_draws(show):
             assert (np.array(brackets) == ~seen["keep"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_without_v_no_context_is_drawn(show):
     with show(explore.mask_painter(Q, K)) as page:
@@ -180,6 +186,7 @@ def test_without_v_no_context_is_drawn(show):
         assert page.locator(".paint").count() == 35
 
 
+@pytest.mark.slow
 @pytest.mark.site
 def test_a_cell_painted_back_counts_as_unpainted(show):
     with show(explore.mask_painter(empty_query=None)) as page:
@@ -191,6 +198,7 @@ def test_a_cell_painted_back_counts_as_unpainted(show):
         assert painted == [(1, True, True), (0, False, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.site
 @pytest.mark.parametrize("theme", first(["light", "dark"]))
 def test_more_weight_is_further_from_the_paper(show, theme):

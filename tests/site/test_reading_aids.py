@@ -78,6 +78,7 @@ def test_the_sidebar_shows_the_road_that_each_first_cell_names(site, page):
     assert ticks == set(NOTEBOOKS)
 
 
+@pytest.mark.slow
 def test_what_is_remembered_has_a_name_of_its_own(site):
     names = []
     for page in PAGES:
@@ -120,6 +121,7 @@ def test_a_page_marked_as_read_stays_ticked_until_it_is_forgotten(chromium, site
         assert not tab.problems
 
 
+@pytest.mark.slow
 def test_a_solved_exercise_stays_solved_and_no_other(chromium, site_url):
     with browser.open_page(chromium, f"{site_url}{MASKS}.html") as tab:
         boxes = tab.get_by_role("checkbox", name=re.compile(r"^Solved: \d\. "))
@@ -161,6 +163,7 @@ def test_next_leads_along_the_main_road_for_who_has_chosen_it(chromium, site_url
         assert PAGES[PAGES.index(MAIN[-1]) + 1] in following.evaluate("link => link.href")
 
 
+@pytest.mark.slow
 def test_previous_leads_back_and_side_roads_lead_to_the_main_one(site):
     for place, page in enumerate(PAGES):
         text = source(site, page)
@@ -193,6 +196,7 @@ def test_without_scripts_marks_and_links_are_there_and_no_control(chromium, site
     context.close()
 
 
+@pytest.mark.slow
 def test_a_browser_that_stores_nothing_shows_everything_and_forgets(chromium, site_url):
     forbid = """for (const name of ['localStorage', 'sessionStorage'])
       Object.defineProperty(window, name, {configurable: true, get() {
@@ -246,6 +250,7 @@ def test_the_link_of_a_section_is_seen_with_a_pointer_the_keyboard_and_a_finger(
         assert min(box["width"], box["height"]) >= 24
 
 
+@pytest.mark.slow
 def test_the_print_button_prints_and_paper_shows_no_control(chromium, site_url):
     with browser.open_page(chromium, f"{site_url}{MASKS}.html") as tab:
         tab.evaluate("() => { window.printed = 0; window.print = () => { window.printed++ } }")
@@ -276,6 +281,7 @@ def test_with_all_controls_shown_nothing_is_broken(chromium, site_url, width):
     assert not problems
 
 
+@pytest.mark.slow
 def test_the_buttons_fit_the_smallest_screen(chromium, site_url):
     with browser.open_page(chromium, f"{site_url}{LIGHT}.html", width=320, touch=True) as tab:
         assert visible(tab, ".article-header-buttons .btn") > 5

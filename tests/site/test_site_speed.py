@@ -62,6 +62,7 @@ def test_a_first_visit_over_a_slow_line(chromium, site_url, page):
     assert max(one["shift"] for one in seen) <= 0.1
 
 
+@pytest.mark.slow
 def test_the_line_of_the_test_is_slow(chromium, site_url):
     """The text comes after two round trips and 60 kB: the line is as slow as it says."""
     url = f"{site_url}chapters/index.html"
