@@ -26,6 +26,7 @@ from utils.doctor.modules import libraries, slots
 # The arguments of programs that are called in the doctor's own way.
 ARGUMENTS = (["q", "k", "v", "keep"], ["x", "memory", "weights", "nheads", "keep"])
 OF_MODULES = {"call", "roles", "packed"}  # options that only a layer has
+LAST = 90  # faults for which an unlikely way to call a program is worse than the others
 CAUSAL = (False, True, "top_left", "bottom_right")
 # What is no fault in a program with such names: {fault: (the names, the note)}.
 PROMISES = {
@@ -97,7 +98,8 @@ def _at_the_door(program, given=None):
                       adapter=code, then=then)
     entries = entry, *entry.others
     best = _best(program, name, entries, given or {}, 1) if len(entries) > 1 else None
-    return (best if best and best[0] < 2 else _best(program, name, entries, given or {}))[-1]
+    explained = best and best[0] % LAST < 2  # at most one fault in one of the ways to call it
+    return (best if explained else _best(program, name, entries, given or {}))[-1]
 
 
 def _best(program, name, entries, given, most=None):
@@ -109,7 +111,7 @@ def _best(program, name, entries, given, most=None):
             report = (examine_kernel(one.program, **one.options | given) if one.level == "kernel"
                       else _layer(one.program, one.form, **one.options | given))
         report = _with_notes(replace(report, program=name, called=one.said), one)
-        found.append((_faults(report) + 90 * one.last, len(found), _kept(report, program)))
+        found.append((_faults(report) + LAST * one.last, len(found), _kept(report, program)))
         if not found[-1][0]:
             break
     return min(found)
