@@ -34,6 +34,7 @@ axes: q, k and v are (b, h, i, d), (b, i, d), (i, d) or (b, i, h, d), and x is (
 (i, b, d). A mask is (b, h, i, j), or lacks some of these axes. What it means is tried, and said:
 True or 1 = may attend, True or 1 = masked, or 0 and -inf, which are added to the scores. With
 options, q is (b, h, i, d), x is (b, i, d), and True = may attend."""
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # several threads wait for each other at such small arrays
 MARK = "EXAMINED_BY_THE_DOCTOR"  # in the environment of all that a program starts
 # The child imports the course's own modules before it reads any file of the reader.
 START = ("import sys; sys.path[:0] = [sys.argv[1]]; from utils.doctor import _child; _child.main()")
@@ -174,7 +175,7 @@ def run(command, seconds):
     mark = new_mark()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True,
-                               env=os.environ | mark)
+                               env=ONE_THREAD | os.environ | mark)
     try:
         status = process.wait(seconds)
     except subprocess.TimeoutExpired:
