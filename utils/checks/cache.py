@@ -96,8 +96,7 @@ def shared(q, k, v):
     """
     sides(q, k, v, grouped=True)
     shapes = [tuple(side.shape) for side in (q, k, v)]
-    if {len(shape) for shape in shapes} != {4} or shapes[1][:3] != shapes[2][:3] or (
-            shapes[0][0] != shapes[1][0]):
+    if {len(shape) for shape in shapes} != {4} or shapes[1][:3] != shapes[2][:3]:
         raise ValueError("q, k and v must be (b, h, i, d), (b, h_kv, j, d) and (b, h_kv, j, d_v), "
                          f"got {', '.join(map(str, shapes))}")
     return group(q.shape[1], k.shape[1])
