@@ -47,6 +47,25 @@ def test_offsets_count_from_where_the_query_stands(n_q, n_k, align):
     assert offsets.tolist() == [[j - (i + stands) for j in range(n_k)] for i in range(n_q)]
 
 
+def test_chunks_end_where_a_window_slides_on():
+    assert picture(masks.chunks(5, 5, 2)) == ["xx...", "xx...", "..xx.", "..xx.", "....x"]
+    assert picture(masks.chunks(5, 5, 2) & masks.causal(5)) == [
+        "x....", "xx...", "..x..", "..xx.", "....x"]
+    assert picture(masks.window(5, 5, left=1)) == ["x....", "xx...", ".xx..", "..xx.", "...xx"]
+
+
+@given(LENGTHS, LENGTHS, st.integers(1, 7), st.sampled_from(["top_left", "bottom_right"]))
+def test_chunks_are_counted_from_the_first_key(n_q, n_k, size, align):
+    first = 0 if align == "top_left" else n_k - n_q
+    assert masks.chunks(n_q, n_k, size, align).tolist() == [
+        [(first + i) // size == j // size for j in range(n_k)] for i in range(n_q)]
+
+
+def test_chunks_of_no_position_are_refused():
+    with raises(ValueError, "size must be at least 1, got 0"):
+        masks.chunks(5, 5, 0)
+
+
 def test_padding_keeps_the_first_keys_of_each_example():
     keep = masks.padding([4, 0, 2], 4)
     assert keep.shape == (3, 1, 1, 4)

@@ -45,6 +45,17 @@ def window(n_q, n_k, left, right=0, align=None):
     return (-left <= offset) & (offset <= right)
 
 
+def chunks(n_q, n_k, size, align=None):
+    """Return keep (i, j): True where query and key are in one chunk of ``size`` positions.
+
+    The first chunk begins with key 0. Unlike in a window, the first query of a chunk attends to no
+    earlier key. Combine with ``causal``; ``align`` as in ``offsets``.
+    """
+    checks.count(size, "size")
+    keys = np.arange(n_k)
+    return (keys - offsets(n_q, n_k, align)) // size == keys // size
+
+
 def padding(lengths, n_k):
     """Return keep (b, 1, 1, j): True for the first lengths[b] keys.
 
