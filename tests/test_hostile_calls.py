@@ -18,6 +18,7 @@ from utils.attention import (
     torch as torch_attention,
 )
 from utils.attention.cache import CausalAttention, PreallocatedCache
+from utils.attention.departures import attention_with_sink
 from utils.attention.einsum import MultiHeadAttentionNew
 from utils.attention.flash import partial, tiled_attention
 from utils.attention.grouped import GroupedAttention, folded_attention, grouped_attention
@@ -39,12 +40,18 @@ def arrays(make=np.asarray):
 q, k, v = arrays()
 tq, tk, tv = arrays(torch.as_tensor)
 KEEP = masks.padding([7, 4], J)
+
+
+def with_a_sink(q, k, v, keep=None):
+    return attention_with_sink(q, k, v, torch.zeros(H, dtype=torch.float64), keep)
+
+
 KERNELS = {"numpy": (numpy_attention.attention, q, k, v),
            "torch": (torch_attention.attention, tq, tk, tv),
            "fused": (torch_attention.fused_attention, tq, tk, tv), "partial": (partial, tq, tk, tv),
            "tiled": (tiled_attention, tq, tk, tv), "grouped": (grouped_attention, tq, tk, tv),
            "folded": (folded_attention, tq, tk, tv), "sdpa": (torch_attention.sdpa, tq, tk, tv),
-           "reference": (reference.attention, q, k, v)}
+           "with a sink": (with_a_sink, tq, tk, tv), "reference": (reference.attention, q, k, v)}
 
 
 def kernels():

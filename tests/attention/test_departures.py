@@ -111,6 +111,18 @@ def test_a_sink_for_other_heads_is_refused(sink):
         attention_with_sink(Q, K, V, sink)
 
 
+def test_a_sink_or_a_gain_of_another_dtype_is_refused_but_not_where_pytorch_chooses():
+    q, k, v = (x.float() for x in (Q, K, V))
+    with raises(TypeError, "q is float32, but sink is float64: convert one of them"):
+        attention_with_sink(q, k, v, SINK)
+    with raises(TypeError, "x is float32, but gain is float64: convert one of them"):
+        qk_norm(q, torch.ones(8).double())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        context, _ = attention_with_sink(*(x.bfloat16() for x in (q, k, v)), SINK.float(), KEEP)
+    assert context.dtype == torch.bfloat16
+    assert difference(context, attention_with_sink(Q, K, V, SINK, KEEP)[0]) < 0.05
+
+
 # --- soft-capped scores
 
 @pytest.mark.parametrize("cap", [0.5, 2, 50.0])
@@ -137,9 +149,9 @@ def test_capping_after_the_mask_would_let_masked_keys_in():
     assert soft_capped(scores, 5.0).isfinite().all()
 
 
-@pytest.mark.parametrize("cap", [0, -2.0, math.nan])
-def test_a_cap_that_is_not_positive_is_refused(cap):
-    with raises(ValueError, f"cap must be greater than 0, got {cap}"):
+@pytest.mark.parametrize("cap", [0, -2.0, math.nan, math.inf])
+def test_a_cap_that_is_not_positive_and_finite_is_refused(cap):
+    with raises(ValueError, f"cap must be greater than 0 and finite, got {cap}"):
         soft_capped(Q, cap)
 
 
@@ -202,19 +214,19 @@ def test_over_the_whole_width_a_head_depends_on_the_others():
 def test_a_norm_without_gain_commutes_with_rope(interleaved, whole):
     cos, sin = rotary(torch.tensor([0.0, 3, 4, 11, 500]).double(), 8)
 
-    def turn(x):
+    def rotated(x):
         return rotate(x, cos, sin, interleaved)
 
-    assert difference(turn(qk_norm(Q, whole=whole)), qk_norm(turn(Q), whole=whole)) < 1e-14
+    assert difference(rotated(qk_norm(Q, whole=whole)), qk_norm(rotated(Q), whole=whole)) < 1e-14
     gain = random(24 if whole else 8)
-    before, after = turn(qk_norm(Q, gain, whole)), qk_norm(turn(Q), gain, whole)
-    assert (before - after)[:, :, 1:].abs().amax(dim=-1).min() > 1e-3  # position 0 is not turned
+    before, after = rotated(qk_norm(Q, gain, whole)), qk_norm(rotated(Q), gain, whole)
+    assert (before - after)[:, :, 1:].abs().amax(dim=-1).min() > 1e-3  # position 0: angle 0
     assert difference(before[:, :, :1], after[:, :, :1]) < 1e-14
     pairs = random(len(gain) // 2).view(-1, 4)
     equal = pairs.repeat_interleave(2, dim=-1) if interleaved else pairs.repeat(1, 2)
     same, wrong = equal.flatten(), torch.cat((pairs, pairs.flip(-1)), dim=-1).flatten()
-    assert difference(turn(qk_norm(Q, same, whole)), qk_norm(turn(Q), same, whole)) < 1e-13
-    assert difference(turn(qk_norm(Q, wrong, whole)), qk_norm(turn(Q), wrong, whole)) > 1e-2
+    assert difference(rotated(qk_norm(Q, same, whole)), qk_norm(rotated(Q), same, whole)) < 1e-13
+    assert difference(rotated(qk_norm(Q, wrong, whole)), qk_norm(rotated(Q), wrong, whole)) > 1e-2
 
 
 def test_with_the_norm_a_score_is_at_most_the_root_of_d():

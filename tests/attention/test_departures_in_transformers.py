@@ -97,12 +97,12 @@ def project(layer, x):
     return split_heads(q, 6), *(split_heads(p(x), 2) for p in (layer.k_proj, layer.v_proj)), gate
 
 
-def ours(layer, x, whole=False, plus_one=False, turned=8):
+def ours(layer, x, whole=False, plus_one=False, dims=8):
     """Return what a layer should say, with our functions."""
     q, k, v, gate = project(layer, x)
     q, k = (qk_norm(side, norm.weight, whole, plus_one, eps=1e-3)
             for side, norm in ((q, layer.q_norm), (k, layer.k_norm)))
-    cos, sin = rotary(PLACES[:, None].double(), turned)
+    cos, sin = rotary(PLACES[:, None].double(), dims)
     q, k = (rotate(side, cos, sin) for side in (q, k))
     q = q * layer.scaling * math.sqrt(8)  # the model's own scale
     context = merge_heads(grouped_attention(q, k, v, KEEP))
@@ -114,7 +114,7 @@ LAYERS = {
     "OLMo 3": (Olmo3Attention, Olmo3Config, {}, {"whole": True}),
     "Gemma 3": (Gemma3Attention, Gemma3TextConfig, {"query_pre_attn_scalar": 21},
                 {"plus_one": True}),
-    "Qwen3-Next": (Qwen3NextAttention, Qwen3NextConfig, {}, {"plus_one": True, "turned": 4}),
+    "Qwen3-Next": (Qwen3NextAttention, Qwen3NextConfig, {}, {"plus_one": True, "dims": 4}),
 }
 
 
@@ -124,7 +124,7 @@ def judged(name):
     sizes = {**SIZES, **({"hidden_size": 48} if name == "OLMo 3" else {})}  # h * d
     layer = layer_of(kind, config(**sizes, **more))
     x = random(2, 5, sizes["hidden_size"], seed=99)
-    cos, sin = rotary(PLACES.double(), options.get("turned", 8))
+    cos, sin = rotary(PLACES.double(), options.get("dims", 8))
     angles = tuple(torch.cat((side, side), dim=-1) for side in (cos, sin))
     return layer, x, layer(x, position_embeddings=angles, attention_mask=additive(KEEP))[0], options
 

@@ -452,3 +452,15 @@ def test_what_is_not_finite_is_found():
 def test_arrays_of_other_shapes_are_not_compared():
     with raises(AssertionError, "shapes differ: got (2, 1), expected (2,)"):
         checks.check_close(np.ones((2, 1)), np.ones(2))
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_layer_takes_another_dtype_only_where_pytorch_chooses_dtypes_on_that_device(inside):
+    linear, x = torch.nn.Linear(4, 12), torch.zeros(2, 5, 4, dtype=torch.bfloat16)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=inside):
+        if inside:
+            checks.inputs(linear, x)
+        else:
+            with raises(TypeError, "x is bfloat16, but the layer's weights are float32: convert one"
+                                   " of them"):
+                checks.inputs(linear, x)

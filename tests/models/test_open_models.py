@@ -139,7 +139,7 @@ def test_the_kinds_of_layers_are_those_of_transformers(name):
         window = config.attention_chunk_size if model.reach == "chunk" else config.sliding_window
         assert model.window == window
     rotated = getattr(config, "no_rope_layers", [1] * model.layers)
-    assert [n + 1 for n, turned in enumerate(rotated) if not turned] == (
+    assert [n + 1 for n, has in enumerate(rotated) if not has] == (
         list(range(model.nope, model.layers + 1, model.nope)) if model.nope else [])
 
 

@@ -18,7 +18,7 @@ def soft_capped(scores, cap):
     """Return cap * tanh(scores / cap), between -cap and cap, shaped like ``scores``.
 
     Mask the result, not ``scores``: tanh would make -inf finite. Raises ValueError unless cap is
-    positive. Source: gemma2/modeling_gemma2.py, ``eager_attention_forward``.
+    positive and finite. Source: gemma2/modeling_gemma2.py, ``eager_attention_forward``.
     """
     departure_checks.cap(scores, cap)
     return cap * torch.tanh(scores / cap)
@@ -36,7 +36,7 @@ def attention_with_sink(q, k, v, sink, keep=None):
     """
     keep = departure_checks.sink(q, k, v, sink, keep)
     scores = q @ k.mT / math.sqrt(q.shape[-1])  # (b, h, i, j)
-    column = sink[:, None, None].expand(*scores.shape[:-1], 1)
+    column = sink.to(scores)[:, None, None].expand(*scores.shape[:-1], 1)
     keep = torch.ones_like(scores, dtype=bool) if keep is None else keep.expand(scores.shape)
     keep = torch.cat((keep, ~column.isneginf()), dim=-1)  # (b, h, i, j + 1)
     weights = masked_softmax(torch.cat((scores, column), dim=-1), keep)[..., :-1]

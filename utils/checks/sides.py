@@ -56,7 +56,7 @@ def inputs(linear, x, memory=None):
         if framework(side) != "torch":
             raise TypeError(f"{name} must be a PyTorch tensor, got "
                             f"{FRAMEWORKS.get(framework(side), type(side).__name__)}")
-        if side.dtype != linear.weight.dtype and not torch_autocasts():
+        if side.dtype != linear.weight.dtype and not torch_autocasts(side):
             raise TypeError(f"{name} is {dtype_name(side)}, but the layer's weights are "
                             f"{dtype_name(linear.weight)}: convert one of them")
         if len(side.shape) != 3 or side.shape[-1] != linear.in_features:
@@ -86,9 +86,9 @@ def tokens(tokens, embedding):
     return tokens
 
 
-def torch_autocasts():
-    """Return whether PyTorch chooses the dtypes by itself at the moment."""
-    return sys.modules["torch"].is_autocast_enabled()
+def torch_autocasts(x):
+    """Return whether PyTorch chooses the dtypes by itself at the moment, on the device of x."""
+    return sys.modules["torch"].is_autocast_enabled(x.device.type)
 
 
 def same_kind(**arrays):

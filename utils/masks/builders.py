@@ -1,4 +1,4 @@
-"""Functions that build masks. Taught in chapter `masks`.
+"""Functions that build masks. Taught in chapter `masks`, ``chunks`` in `todays_models`.
 
 A mask here is called ``keep``: a NumPy array of bool, **True = this query may attend to this key**,
 which broadcasts to (b, h, i, j). Combine masks with ``&`` and convert them once, at the end. Every
