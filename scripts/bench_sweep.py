@@ -1,8 +1,8 @@
-"""Ten of the eleven programs of chapter `one_equation`, and four more, over the length of their input.
+"""Ten of the eleven programs of chapter `one_equation`, and four more, over the input's length.
 
 One example, self-attention, float32, no mask, no gradients, projections included; inputs and
-weights lie ready. JAX is left out; TensorFlow's programs run as graphs. Memory is what the length of the input adds
-to the peak of a fresh process.
+weights lie ready. JAX is left out; TensorFlow's programs run as graphs. Memory is what the length
+of the input adds to the peak of a fresh process.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Import TensorFlow, JAX and ONNX, and guess which framework a program uses."""
+"""Import TensorFlow, JAX, MLX and ONNX, and guess which framework a program uses."""
 
 import contextlib
 import os
@@ -53,6 +53,15 @@ def jax_float64():
         return module.enable_x64(True)
     from jax.experimental import enable_x64  # before JAX 0.8
     return enable_x64()
+
+
+def mlx():
+    """Import ``mlx.core`` and return it, or None where MLX is not installed, as on Colab."""
+    try:
+        import mlx.core
+    except ImportError:
+        return None
+    return mlx.core
 
 
 @contextlib.contextmanager

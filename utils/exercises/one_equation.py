@@ -175,7 +175,7 @@ def _sums(mine, terms):
 
 
 check = Check({
-    "twelfth": Exercise(_eleventh, (
+    "twelfth": Exercise(_twelfth, (
         "split_heads returns (b, h, i, d). Which two axes become one, and in which order are the "
         "numbers in the new axis?",
         "keep is (b, 1, i, j), and the folded scores are (b h, i, j). The mask of each example is "
