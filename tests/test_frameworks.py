@@ -124,7 +124,8 @@ def test_importing_utils_imports_no_framework():
                "from utils.attention import numpy as numpy_attention\n"
                "from utils.models import norms\n"
                "masks.causal(3), checks.check_close([1.0], [1.0])\n"
-               "print({'torch', 'tensorflow', 'keras', 'matplotlib', 'jax', 'mlx'} & set(sys.modules))\n")
+               "frameworks = {'torch', 'tensorflow', 'keras', 'matplotlib', 'jax', 'mlx'}\n"
+               "print(frameworks & set(sys.modules))\n")
     assert done.stdout.splitlines()[-1] == "set()", done.stderr
 
 

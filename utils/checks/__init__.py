@@ -21,7 +21,7 @@ from utils.checks.sides import array, inputs, same_kind, scores, sides, tokens
 __all__ = [
     "TOLERANCES", "angles", "array", "boolean", "check_close", "check_shapes", "corner", "count",
     "counts", "difference", "differences", "divisible", "drop", "dtype_name", "head_parameters",
-    "heads", "inputs", "integers", "keep", "layer", "lengths", "per_head", "probability", "same_kind",
-    "scores", "sequence_first", "sequence_mask", "sides", "to_numpy", "tokens", "valid_lens",
-    "writing",
+    "heads", "inputs", "integers", "keep", "layer", "lengths", "per_head", "probability",
+    "same_kind", "scores", "sequence_first", "sequence_mask", "sides", "to_numpy", "tokens",
+    "valid_lens", "writing",
 ]

@@ -141,7 +141,8 @@ def jax_function(name, function, convert, back):
     """Return the Program of a JAX function f(params, x, memory, keep) -> out.
 
     ``convert(weights, n_heads)`` makes params of a weight set, and ``back`` a weight set of the
-    gradients of params. Output and gradients are compiled, once for each dtype and each shape.
+    gradients of params. Both are compiled, once for each dtype and each shape; the gradients
+    quickly, without optimisation.
     """
     jitted = {}
 
@@ -155,7 +156,8 @@ def jax_function(name, function, convert, back):
 
         if not jitted:
             jitted["out"] = jax.jit(value)
-            jitted["gradient"] = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))
+            jitted["gradient"] = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True),
+                                         compiler_options={"xla_backend_optimization_level": 0})
         return jitted
 
     def context(case):
