@@ -164,8 +164,8 @@ def test_jax_reads_the_mask_as_we_do(keep):
     want, _ = reference.attention(q, k, v, keep)
     assert checks.difference(np.swapaxes(out, 1, 2), want) < 1e-5
     assert mask.ndim == 4
-    for given in (mask, jax.numpy.asarray(mask)):
-        np.testing.assert_array_equal(masks.from_jax(given), mask)
+    for array in (mask, jax.numpy.asarray(mask)):
+        np.testing.assert_array_equal(masks.from_jax(array), mask)
     np.testing.assert_array_equal(masks.from_jax(FULL[0]), FULL[:1])
 
 
