@@ -1,8 +1,8 @@
-"""The ten programs of chapter `one_equation`, and four more, over the length of their input.
+"""Ten of the eleven programs of chapter `one_equation`, and four more, over the input's length.
 
 One example, self-attention, float32, no mask, no gradients, projections included; inputs and
-weights lie ready. TensorFlow's programs run as graphs. Memory is what the length of the input adds
-to the peak of a fresh process.
+weights lie ready. JAX is left out; TensorFlow's programs run as graphs. Memory is what the length
+of the input adds to the peak of a fresh process.
 """
 
 from functools import partial
@@ -80,7 +80,8 @@ def all_programs():
             adapters.torch_module("SDPA, weights asked", ours, asked, weights.from_qkv_module),
             adapters.torch_module("nn.MultiheadAttention, gradients on", library, recorded,
                                   weights.from_in_proj)]
-    found = {program.name: program.prepare for program in [*ten.programs(), *more]}
+    found = {program.name: program.prepare for program in [*ten.programs(), *more]
+             if program.name != "JAX"}
     return found | {COMPILED: compiled}
 
 

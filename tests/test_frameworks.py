@@ -1,10 +1,11 @@
-"""TensorFlow and ONNX are imported without a word, or missed with one that helps."""
+"""TensorFlow, JAX and ONNX are imported without a word, or missed with one that helps."""
 
 import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from exact import raises
@@ -54,6 +55,42 @@ def test_a_failing_import_leaves_no_file_open_and_stderr_as_it_was(monkeypatch, 
     assert capfd.readouterr().err == "still open\n"
 
 
+def test_jax_computes_on_the_processor_without_a_word():
+    done = run("import warnings\n"
+               "warnings.simplefilter('error')\n"
+               "from utils import frameworks\n"
+               "jax = frameworks.jax()\n"
+               "print(jax.numpy.ones(2).sum(), jax.default_backend())\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2.0 cpu\n", "")
+
+
+def test_jax_keeps_float64_inside_the_context_alone():
+    jax, numbers = frameworks.jax(), [1 / 3]
+    with frameworks.jax_float64():
+        assert jax.numpy.asarray(numbers).dtype == "float64"
+    assert jax.numpy.asarray(numbers).dtype == "float32"
+
+
+def test_jax_before_0_8_had_another_name_for_the_context(monkeypatch):
+    older = ModuleType("jax.experimental")
+    older.enable_x64 = lambda: "the older one"
+    monkeypatch.delattr(frameworks.jax(), "enable_x64")
+    monkeypatch.setitem(sys.modules, "jax.experimental", older)
+    assert frameworks.jax_float64() == "the older one"
+
+
+def test_a_missing_jax_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with raises(ImportError, "JAX is missing: pip install jax==0.10.2"):
+        frameworks.jax()
+
+
+def test_mlx_may_be_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlx", None)
+    monkeypatch.setitem(sys.modules, "mlx.core", None)
+    assert frameworks.mlx() is None
+
+
 def test_onnx_comes_with_its_reference():
     assert frameworks.onnx().reference.ReferenceEvaluator
 
@@ -87,7 +124,8 @@ def test_importing_utils_imports_no_framework():
                "from utils.attention import numpy as numpy_attention\n"
                "from utils.models import norms\n"
                "masks.causal(3), checks.check_close([1.0], [1.0])\n"
-               "print({'torch', 'tensorflow', 'keras', 'matplotlib'} & set(sys.modules))\n")
+               "frameworks = {'torch', 'tensorflow', 'keras', 'matplotlib', 'jax', 'mlx'}\n"
+               "print(frameworks & set(sys.modules))\n")
     assert done.stdout.splitlines()[-1] == "set()", done.stderr
 
 

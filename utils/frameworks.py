@@ -1,4 +1,4 @@
-"""Import TensorFlow and ONNX, and guess which framework a program uses."""
+"""Import TensorFlow, JAX, MLX and ONNX, and guess which framework a program uses."""
 
 import contextlib
 import os
@@ -29,6 +29,39 @@ def tensorflow():
         os.close(saved)
         os.close(null)
     return tf
+
+
+def jax():
+    """Import JAX, on the processor, and return it.
+
+    On other devices it multiplies float32 with fewer digits, and it warns about devices that it
+    cannot use; so ``JAX_PLATFORMS`` is "cpu" unless the environment says otherwise. Raises
+    ImportError, with the command that installs it, when JAX is missing.
+    """
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportError("JAX is missing: pip install jax==0.10.2") from error
+    return jax
+
+
+def jax_float64():
+    """Return a context in which JAX keeps float64; without it, JAX makes float32 of it."""
+    module = jax()
+    if hasattr(module, "enable_x64"):
+        return module.enable_x64(True)
+    from jax.experimental import enable_x64  # before JAX 0.8
+    return enable_x64()
+
+
+def mlx():
+    """Import ``mlx.core`` and return it, or None where MLX is not installed, as on Colab."""
+    try:
+        import mlx.core
+    except ImportError:
+        return None
+    return mlx.core
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ COURSE = Path(__file__).resolve().parents[1]  # the folder that holds utils, cha
 # The oldest supported versions: those of Colab, which `make test-colab` runs. For torch it is a
 # newer one, because older builds for the CPU are not available everywhere.
 FLOORS = {"numpy": "2.1.3", "torch": "2.11.0", "matplotlib": "3.10.0", "tqdm": "4.67.1",
-          "einops": "0.8.1", "tensorflow": "2.20.0", "keras": "3.13.2", "safetensors": "0.6.2",
-          "tokenizers": "0.22.1", "huggingface-hub": "0.36.0",
+          "einops": "0.8.1", "tensorflow": "2.20.0", "keras": "3.13.2", "jax": "0.7.2",
+          "safetensors": "0.6.2", "tokenizers": "0.22.1", "huggingface-hub": "0.36.0",
           "tabulate": "0.9.0"}
 # TensorFlow has two distribution names; requirements.txt asks for the smaller build if it exists.
 ALIASES = {"tensorflow": ("tensorflow", "tensorflow-cpu")}

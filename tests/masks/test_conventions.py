@@ -6,8 +6,8 @@ import torch
 from exact import raises
 from hypothesis import given, strategies as st
 
-from utils import masks
-from utils.masks import conventions
+from utils import checks, frameworks, masks, reference, sizes
+from utils.masks import array_libraries, conventions
 
 FULL = np.random.default_rng(0).random((2, 3, 5, 7)) < 0.5  # (b, h, i, j)
 ALIKE = FULL[:, :1]                                         # (b, 1, i, j)
@@ -15,9 +15,10 @@ KEYS = masks.padding([7, 3], 7)                             # (b, 1, 1, j)
 
 
 def test_masks_has_every_converter_under_its_own_name():
-    for name in dir(conventions):
-        if name.startswith(("to_", "from_")):
-            assert getattr(masks, name) is getattr(conventions, name)
+    for module in conventions, array_libraries:
+        for name in dir(module):
+            if name.startswith(("to_", "from_")):
+                assert getattr(masks, name) is getattr(module, name)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -147,6 +148,49 @@ def test_sequence_first_puts_the_examples_last(keep):
     np.testing.assert_array_equal(np.broadcast_to(back, FULL.shape), wide)
 
 
+# --- JAX and MLX: what they do with a mask, executed
+
+LIBRARY_MASKS = [FULL, ALIKE, KEYS, FULL[0, 0], FULL[:1, :, :1]]
+
+
+@pytest.mark.parametrize("keep", LIBRARY_MASKS)
+def test_jax_reads_the_mask_as_we_do(keep):
+    keep = keep.copy()
+    keep[..., 2] = True  # in a fully masked row, JAX attends to all keys
+    q, k, v = sizes.qkv(d_v=sizes.D_HEAD)
+    jax = frameworks.jax()
+    mask = masks.to_jax(keep)
+    out = jax.nn.dot_product_attention(*(np.swapaxes(side, 1, 2) for side in (q, k, v)), mask=mask)
+    want, _ = reference.attention(q, k, v, keep)
+    assert checks.difference(np.swapaxes(out, 1, 2), want) < 1e-5
+    assert mask.ndim == 4
+    for array in (mask, jax.numpy.asarray(mask)):
+        np.testing.assert_array_equal(masks.from_jax(array), mask)
+    np.testing.assert_array_equal(masks.from_jax(FULL[0]), FULL[:1])
+
+
+@pytest.mark.parametrize("keep", LIBRARY_MASKS)
+def test_mlx_reads_the_mask_as_we_do(keep):
+    mx = pytest.importorskip("mlx.core")
+    keep = keep.copy()
+    keep[..., 2] = True
+    sides = [side.astype(np.float32) for side in sizes.qkv(d_v=sizes.D_HEAD)]
+    mask = masks.to_mlx(keep)
+    out = mx.fast.scaled_dot_product_attention(*map(mx.array, sides), scale=0.5, mask=mask)
+    want, _ = reference.attention(*sides, keep)
+    assert checks.difference(np.array(out), want) < 1e-5
+    back = masks.from_mlx(mask)
+    assert (back.dtype, back.ndim) == (bool, 4)
+    np.testing.assert_array_equal(np.broadcast_to(back, FULL.shape),
+                                  np.broadcast_to(keep, FULL.shape))
+
+
+def test_an_mlx_mask_of_three_axes_is_ambiguous_too():
+    pytest.importorskip("mlx.core")
+    with pytest.raises(ValueError, match="ambiguous"):
+        masks.to_mlx(FULL[:, 0])
+
+
 def test_valid_lens_are_one_for_each_example_or_one_for_each_query():
     lens = masks.to_valid_lens(KEYS, 2)
     assert lens.dtype == np.int32
@@ -186,7 +230,7 @@ def test_one_mask_for_all_heads_cannot_say_that_they_differ(convert):
 
 
 @pytest.mark.parametrize("convert", [masks.to_key_padding, masks.to_drop,
-                                     lambda keep: masks.to_keras(keep, 2, 5),
+                                     lambda keep: masks.to_keras(keep, 2, 5), masks.to_jax,
                                      lambda keep: masks.to_onnx(keep, 7)])
 def test_three_axes_are_ambiguous(convert):
     with raises(ValueError, "keep (2, 5, 7) is ambiguous for (b, h, i, j): if its first axis "
@@ -201,7 +245,7 @@ CONVERTERS = [masks.to_sdpa, masks.from_sdpa, lambda m: masks.to_torch_mha(m, 3)
               masks.to_additive, lambda m: masks.from_torch_mha(m, 3), masks.from_keras,
               lambda m: masks.from_onnx(m, 7), masks.to_key_padding, masks.from_key_padding,
               masks.to_drop, masks.from_drop, masks.to_sequence_first, masks.from_sequence_first,
-              lambda m: masks.to_valid_lens(m, 2)]
+              lambda m: masks.to_valid_lens(m, 2), masks.to_jax, masks.from_jax, masks.from_mlx]
 
 
 @pytest.mark.parametrize("convert", CONVERTERS)

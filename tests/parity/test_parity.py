@@ -1,4 +1,4 @@
-"""Ten programs, one function: outputs and gradients over random settings; and wrong ones caught."""
+"""Eleven programs, one function: outputs and gradients; and wrong programs are caught."""
 
 import math
 import subprocess
@@ -17,6 +17,7 @@ from utils.parity import ten, weights
 TEN = {program.name: program for program in parity.programs()}
 KERAS = TEN.pop("Keras")
 FOLDED = TEN.pop("folded (TensorFlow)")
+JAX = TEN.pop("JAX")  # it compiles for each shape
 PROGRAMS = list(TEN.values())  # without TensorFlow, whose import takes longer than all tests here
 CROSS, SELF = (parity.case(3, self_attention=same, causal=same) for same in (False, True))
 EVERYTHING = ("out", "x", "memory", "W_q", "W_k", "W_v", "W_o", "b_q", "b_k", "b_v", "b_o")
@@ -144,18 +145,18 @@ def test_expected_is_the_reference():
         name: g.tolist() for name, g in gradient.items()}
 
 
-# --- the ten
+# --- the eleven
 
-def test_the_programs_are_ten_and_import_neither_pytorch_nor_tensorflow():
+def test_the_programs_are_eleven_and_import_no_framework():
     code = ("import sys; from utils import parity; "
             "print(*(p.name for p in parity.programs()), sep=', '); "
             "parity.run(parity.programs()[0], parity.case()); "
-            "assert not {'torch', 'tensorflow'} & set(sys.modules)")
+            "assert not {'torch', 'tensorflow', 'jax'} & set(sys.modules)")
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                          cwd=Path(__file__).parents[2])
     assert ran.stdout.strip() == (
-        "loops, per head, view, einsum, packed, folded (TensorFlow), sequence first, SDPA, "
-        "nn.MultiheadAttention, Keras")
+        "loops, per head, view, einsum, packed, folded (TensorFlow), sequence first, JAX, "
+        "SDPA, nn.MultiheadAttention, Keras")
 
 
 @given(settings())
@@ -253,7 +254,7 @@ def attend(x, memory, weights, n_heads, keep, *, scale=None, order="qkv", bias="
     return context @ W_o(weights["W_o"]) + (weights["b_o"] if "o" in bias else 0)
 
 
-def test_an_eleventh_program_takes_one_line():
+def test_a_twelfth_program_takes_one_line():
     table = parity.table([*PROGRAMS, parity.torch_function("mine", attend)]).check()
     assert [row.program for row in table.rows] == [*TEN, "mine"]
     assert table.rows[-1].fp64_gradients < 1e-13
@@ -439,6 +440,51 @@ def test_a_table_takes_the_largest_difference_over_its_cases():
             assert largest == max(found[name] for found in gaps if name in found)
 
 
+# --- JAX
+
+def test_jax_agrees_on_the_eight_cases_and_under_random_masks():
+    parity.table([JAX]).check()
+    per_head = np.random.default_rng(0).random((2, 3, 5, 7)) < 0.6
+    per_head[..., 2] = True
+    agree([JAX], CROSS._replace(keep=per_head))
+
+
+def test_jax_prepared_is_compiled_and_computes_the_same():
+    for case in (CROSS, SELF, CROSS._replace(keep=None)):
+        check_prepared(JAX, case)
+
+
+def test_jax_without_a_mask_masks_nothing():
+    want = parity.run(JAX, CROSS._replace(keep=np.ones_like(CROSS.keep)))
+    for name, array in parity.run(JAX, CROSS._replace(keep=None)).items():
+        assert checks.difference(array, want[name]) <= 1e-12, name
+
+
+def test_a_wrong_function_of_jax_is_caught():
+    from utils.attention.jax import multi_head_attention
+
+    def inverted(params, x, memory, keep):
+        return multi_head_attention(params, x, memory, ~keep)
+
+    def frozen(params, x, memory, keep):
+        import jax
+        return multi_head_attention(params | {"W_k": jax.lax.stop_gradient(params["W_k"])},
+                                    x, memory, keep)
+
+    def swapped(grads):
+        return weights.from_jax(grads | {"W_q": grads["W_k"], "W_k": grads["W_q"]})
+
+    def wrong(function, back=weights.from_jax):
+        program = parity.jax_function("wrong", function, weights.to_jax, back)
+        return {name for name, gap in parity.differences(program, SELF).items() if gap > 1e-9}
+
+    everything = {*EVERYTHING} - {"memory"}
+    assert wrong(multi_head_attention) == set()
+    assert wrong(inverted) == everything - {"b_o", "b_k"}
+    assert wrong(frozen) == {"W_k"}
+    assert wrong(multi_head_attention, swapped) == {"W_q", "W_k"}
+
+
 # --- TensorFlow's two, last
 
 def test_tensorflow_agrees_on_the_eight_cases():
@@ -461,7 +507,7 @@ def test_the_folded_program_agrees_over_random_settings(case):
 @pytest.mark.slow
 # Keras 3.15 rounds 1 / sqrt(d) to float32, which is exact for 4 and 16; of one key it warns.
 @given(settings(d_heads=(4, 16), shortest=2))
-def test_all_ten_agree_over_random_settings(case):
+def test_all_but_jax_agree_over_random_settings(case):
     agree([*PROGRAMS, FOLDED, KERAS], case)
 
 

@@ -37,6 +37,8 @@ LAYOUTS = {
     "Dense, wide v": (WIDE_V, weights.to_dense, weights.from_dense),
     "Keras": (W, *KERAS),
     "Keras, wide v": (WIDE_V, *KERAS),
+    "JAX": (W, lambda W: weights.to_jax(W, HEADS), weights.from_jax),
+    "JAX, wide v": (WIDE_V, lambda W: weights.to_jax(W, HEADS), weights.from_jax),
 }
 each_layout = pytest.mark.parametrize(("W", "to", "back"), LAYOUTS.values(), ids=LAYOUTS)
 
@@ -157,6 +159,21 @@ def test_keras_has_an_axis_for_the_heads():
             assert np.array_equal(array[..., h, :], WIDE_V[name][..., stripe])
     assert all(np.array_equal(kernel[h], WIDE_V["W_o"][8 * h:8 * (h + 1)]) for h in range(HEADS))
     assert np.array_equal(bias, WIDE_V["b_o"])
+
+
+def test_jax_has_the_same_arrays_under_our_names():
+    params = weights.to_jax(WIDE_V, HEADS)
+    assert list(params) == ["W_q", "b_q", "W_k", "b_k", "W_v", "b_v", "W_o", "b_o"]
+    for ours, theirs in zip(params.values(), weights.to_keras(WIDE_V, HEADS), strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_a_dict_of_jax_without_a_parameter_is_refused():
+    params = weights.to_jax(W, HEADS)
+    del params["b_k"]
+    with raises(ValueError, "expected W_q, b_q, W_k, b_k, W_v, b_v, W_o, b_o, got W_q, b_q, W_k, "
+                            "W_v, b_v, W_o, b_o; b_k is missing"):
+        weights.from_jax(params)
 
 
 # --- the same attention, and its gradients, in every program

@@ -14,14 +14,14 @@ from utils.checks.compare import (
     dtype_name,
     to_numpy,
 )
-from utils.checks.dialects import sequence_first, sequence_mask, valid_lens
+from utils.checks.dialects import head_parameters, sequence_first, sequence_mask, valid_lens
 from utils.checks.numbers import angles, count, counts, integers, layer, probability, writing
 from utils.checks.sides import array, inputs, same_kind, scores, sides, tokens
 
 __all__ = [
     "TOLERANCES", "angles", "array", "boolean", "check_close", "check_shapes", "corner", "count",
-    "counts", "difference", "differences", "divisible", "drop", "dtype_name", "heads", "inputs",
-    "integers", "keep", "layer", "lengths", "per_head", "probability", "same_kind",
-    "scores", "sequence_first", "sequence_mask", "sides", "to_numpy", "tokens", "valid_lens",
-    "writing",
+    "counts", "difference", "differences", "divisible", "drop", "dtype_name", "head_parameters",
+    "heads", "inputs", "integers", "keep", "layer", "lengths", "per_head", "probability",
+    "same_kind", "scores", "sequence_first", "sequence_mask", "sides", "to_numpy", "tokens",
+    "valid_lens", "writing",
 ]

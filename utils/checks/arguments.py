@@ -1,6 +1,6 @@
 """Checks of arguments: they raise an error that says what is wrong and what the likely cause is.
 
-They work on NumPy, PyTorch and TensorFlow arrays and import no framework themselves.
+They work on NumPy, PyTorch, TensorFlow and JAX arrays and import no framework themselves.
 """
 
 import sys
@@ -86,6 +86,8 @@ def _fitting(keep, scores, like, name="keep", sense="True = may attend"):
         return sys.modules["torch"].as_tensor(keep, device=like.device)
     if home == "tensorflow":
         return sys.modules["tensorflow"].convert_to_tensor(keep)
+    if home == "jax":
+        return sys.modules["jax"].numpy.asarray(keep)
     return to_numpy(keep)
 
 
@@ -106,6 +108,8 @@ def _not_bool(mask, name, sense):
     """Return the message for a mask that is not bool."""
     dtype = dtype_name(mask)
     article = "an" if dtype.startswith("int") else "a"
+    if "jax" in sys.modules and isinstance(mask, sys.modules["jax"].core.Tracer):
+        return f"{name} must be bool ({sense}), got {dtype}"  # its values are not known yet
     values = np.unique(to_numpy(mask))
     if np.isin(values, (0, 1)).all():
         return (f"{name} must be bool ({sense}), got {article} {dtype} mask of 0 and 1; most "

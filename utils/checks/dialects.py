@@ -1,9 +1,17 @@
-"""Checks of arguments for other conventions: sequence first, and ``valid_lens``."""
+"""Checks of arguments for other conventions: sequence first, ``valid_lens``, JAX' parameters."""
+
+import sys
 
 import numpy as np
 
-from utils.checks.arguments import boolean
-from utils.checks.compare import dtype_name, to_numpy
+from utils.checks.arguments import _broadcasts, boolean
+from utils.checks.compare import check_shapes, dtype_name, to_numpy
+from utils.checks.sides import FRAMEWORKS, array, framework
+
+# The axes of the inputs and the parameters of ``attention.jax``: e and f are d_in, o is d_out.
+HEAD_PARAMETERS = {"x": "b i e", "memory": "b j f", "W_q": "e h d", "W_k": "f h d",
+                   "W_v": "f h c", "b_q": "h d", "b_k": "h d", "b_v": "h c", "W_o": "h c o",
+                   "b_o": "o"}
 
 
 def sequence_first(query, key, value, d_model):
@@ -65,3 +73,31 @@ def valid_lens(valid_lens, X):
         values = to_numpy(valid_lens)
         if (values < 0).any() or (values > scores[-1]).any():
             raise ValueError(f"valid_lens must be in 0 .. n_k={scores[-1]}, got {values.tolist()}")
+
+
+def head_parameters(params, x, memory, keep):
+    """Return the mask expanded to (b, h, i, j), a JAX array; ``keep`` None becomes all True.
+
+    The shapes are those of ``HEAD_PARAMETERS``. Raises ValueError for a parameter that is missing
+    or does not fit, TypeError for what is neither a JAX nor a NumPy array, and as ``keep`` does
+    for the mask. No value is looked at, so that ``jax.jit`` can compile what calls this.
+    """
+    names = list(HEAD_PARAMETERS)
+    if missing := [name for name in names[2:] if name not in params]:
+        raise ValueError(f"params must hold {', '.join(names[2:])}, but lacks "
+                         f"{', '.join(missing)}")
+    arrays = {"x": x, "memory": memory} | {name: params[name] for name in names[2:]}
+    for name, given in arrays.items():
+        array(given, name)
+        if framework(given) not in ("jax", "numpy"):
+            raise TypeError(f"{name} must be a JAX or a NumPy array, got "
+                            f"{FRAMEWORKS.get(framework(given), type(given).__name__)}")
+    try:
+        sizes = check_shapes(", ".join(HEAD_PARAMETERS.values()), *arrays.values())
+    except ValueError as error:
+        _, number, rest = str(error).split(maxsplit=2)  # "array 3 must be …"
+        raise ValueError(f"{names[int(number) - 1]} {rest}") from None
+    keep = boolean(np.True_ if keep is None else keep)
+    scores = tuple(sizes[letter] for letter in "bhij")
+    _broadcasts(tuple(keep.shape), scores, "keep")
+    return sys.modules["jax"].numpy.broadcast_to(keep, scores)

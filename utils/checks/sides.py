@@ -5,14 +5,14 @@ import sys
 from utils.checks.compare import dtype_name
 
 FRAMEWORKS = {"numpy": "a NumPy array", "torch": "a PyTorch tensor",
-              "tensorflow": "a TensorFlow tensor"}
+              "tensorflow": "a TensorFlow tensor", "jax": "a JAX array"}
 
 
 LEFT_OUT = object()
 
 
 def framework(x):
-    """Return "numpy", "torch" or "tensorflow" for their arrays, and subclasses; "" for others."""
+    """Return "numpy", "torch", "tensorflow" or "jax" for their arrays; "" for others."""
     homes = [kind.__module__.partition(".")[0] for kind in type(x).__mro__]
     return next((home for home in homes if home in FRAMEWORKS), "")
 

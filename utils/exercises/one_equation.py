@@ -1,4 +1,4 @@
-"""The exercises of the chapter on ten programs and one equation."""
+"""The exercises of the chapter on eleven programs and one equation."""
 
 import math
 import random
@@ -27,7 +27,7 @@ class _CalledFunctions(TorchFunctionMode):
         return function(*args, **kwargs or {})
 
 
-def _eleventh(program):
+def _twelfth(program):
     row = parity.torch_function("yours", program)
     try:
         with _CalledFunctions() as called:
@@ -175,7 +175,7 @@ def _sums(mine, terms):
 
 
 check = Check({
-    "eleventh": Exercise(_eleventh, (
+    "twelfth": Exercise(_twelfth, (
         "split_heads returns (b, h, i, d). Which two axes become one, and in which order are the "
         "numbers in the new axis?",
         "keep is (b, 1, i, j), and the folded scores are (b h, i, j). The mask of each example is "

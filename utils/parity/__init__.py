@@ -6,6 +6,7 @@ it runs.
 
 from utils.parity.adapters import (
     Program,
+    jax_function,
     keras_layer,
     numpy_function,
     torch_function,
@@ -28,6 +29,6 @@ from utils.parity.comparison import (
 
 __all__ = [
     "DTYPES", "Case", "Program", "Row", "Table", "bound", "case", "differences", "eight_cases",
-    "expected", "keras_layer", "numpy_function", "programs", "run", "table", "torch_function",
-    "torch_module",
+    "expected", "jax_function", "keras_layer", "numpy_function", "programs", "run", "table",
+    "torch_function", "torch_module",
 ]

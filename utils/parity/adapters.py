@@ -5,6 +5,7 @@ A program returns out and the gradients of sum(out * grad_out) with respect to `
 each array of the weight set. It can also be prepared to be timed, with all inputs converted.
 """
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -133,6 +134,49 @@ def keras_layer(name, build, call, back):
                                   unconnected_gradients="zero")
         found = {"out": out} | dict(zip(sides, gradients, strict=False))
         return found | back(gradients[len(sides):])
+    return Program(name, results, prepare)
+
+
+def jax_function(name, function, convert, back):
+    """Return the Program of a JAX function f(params, x, memory, keep) -> out.
+
+    ``convert(weights, n_heads)`` makes params of a weight set, and ``back`` a weight set of the
+    gradients of params. Both are compiled, once for each dtype and each shape; the gradients
+    quickly, without optimisation.
+    """
+    jitted = {}
+
+    def compiled(jax):
+        def value(params, sides, keep):
+            return function(params, sides["x"], sides.get("memory", sides["x"]), keep)
+
+        def loss(params, sides, keep, grad_out):
+            out = value(params, sides, keep)
+            return (out * grad_out).sum(), out
+
+        if not jitted:
+            jitted["out"] = jax.jit(value)
+            jitted["gradient"] = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True),
+                                         compiler_options={"xla_backend_optimization_level": 0})
+        return jitted
+
+    def context(case):
+        double = case.x.dtype.name == "float64"
+        return frameworks.jax_float64() if double else contextlib.nullcontext()
+
+    def results(case):
+        with context(case):
+            (d_params, d_sides), out = compiled(frameworks.jax())["gradient"](
+                convert(case.weights, case.n_heads), case.sides(), case.keep, case.grad_out)
+        d_sides = {name: d_sides[name] for name in case.sides()}  # JAX sorts the keys of a dict
+        return {"out": checked(out, case)} | d_sides | back(d_params)
+
+    def prepare(case):
+        jax = frameworks.jax()
+        with context(case):
+            given = jax.device_put((convert(case.weights, case.n_heads), case.sides(), case.keep))
+            run = compiled(jax)["out"].lower(*given).compile()
+        return lambda: run(*given).block_until_ready()
     return Program(name, results, prepare)
 
 

@@ -1,7 +1,7 @@
 """Compare the outputs and gradients of programs on one weight set.
 
 Each program is compared with ``utils.reference`` in float64, by ``checks.difference``. To add a
-program ``mine(x, memory, weights, n_heads, keep) -> out`` to the ten of chapter `one_equation`:
+program ``mine(x, memory, weights, n_heads, keep) -> out`` to those of chapter `one_equation`:
 
     parity.table([*parity.programs(), parity.torch_function("mine", mine)])
 
@@ -76,7 +76,7 @@ def eight_cases():
 
 
 def programs():
-    """Return the ten Programs of chapter `one_equation`."""
+    """Return the eleven Programs of chapter `one_equation`."""
     from utils.parity import ten
     return ten.programs()
 

@@ -1,7 +1,7 @@
-"""The ten programs of chapter `one_equation`, to be compared by ``utils.parity``.
+"""The eleven programs of chapter `one_equation`, to be compared by ``utils.parity``.
 
 Each is the program that a chapter teaches, with its own layout of parameters and masks. A framework
-is imported when a program that needs it runs: without its two programs, TensorFlow is not loaded.
+is imported when a program that needs it runs: TensorFlow by two of them, JAX by one.
 """
 
 import math
@@ -14,13 +14,13 @@ from utils.parity import adapters, weights
 
 
 def programs():
-    """Return the ten Programs."""
+    """Return the eleven Programs."""
     return [adapters.numpy_function("loops", loops),
             adapters.torch_function("per head", per_head),
             adapters.torch_function("view", view),
             einsum(),
             adapters.numpy_function("packed", packed, weights.to_gpt2),
-            folded(), sequence_first(), sdpa(), torch_mha(), keras_mha()]
+            folded(), sequence_first(), jax(), sdpa(), torch_mha(), keras_mha()]
 
 
 def loops(x, memory, W, n_heads, keep):
@@ -140,6 +140,15 @@ def sequence_first():
 
     return adapters.torch_module("sequence first", build, call,
                                  lambda params: weights.from_linear(params, names))
+
+
+def jax():
+    """Return the Program of ``attention.jax``, whose parameters have an axis for the heads."""
+    def function(params, x, memory, keep):
+        from utils.attention.jax import multi_head_attention
+        return multi_head_attention(params, x, memory, keep)
+
+    return adapters.jax_function("JAX", function, weights.to_jax, weights.from_jax)
 
 
 def sdpa():

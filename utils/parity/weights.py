@@ -155,6 +155,25 @@ def from_keras(params):
     return weight_set(read(flat, LISTED))
 
 
+def to_jax(weights, n_heads):
+    """Return the dict of ``attention.jax``: the names of the weight set, with an axis for heads.
+
+    W_q, W_k, W_v (d_in, h, d), b_q, b_k, b_v (h, d), W_o (h, d, d_out), b_o (d_out,). Raises
+    ValueError when n_heads does not divide h * d.
+    """
+    names = [name for pair in _layouts.HOUSE.names for name in pair]
+    return dict(zip(names, to_keras(weights, n_heads), strict=True))
+
+
+def from_jax(params):
+    """Return the weight set of ``to_jax``."""
+    names = [name for pair in _layouts.HOUSE.names for name in pair]
+    if missing := [name for name in names if name not in params]:
+        raise ValueError(f"expected {', '.join(names)}, got {', '.join(params)}; "
+                         f"{', '.join(missing)} is missing")
+    return from_keras([params[name] for name in names])
+
+
 def load(program, params):
     """Load the params of a ``to_X`` into a torch module or a built Keras layer, and return it.
 

@@ -1,4 +1,4 @@
-"""Attempts at the exercises on ten programs and one equation."""
+"""Attempts at the exercises on eleven programs and one equation."""
 
 import math
 from fractions import Fraction
@@ -61,7 +61,7 @@ def compensated(terms):
 
 
 RIGHT = {
-    "eleventh": [bmm, heads_outside],
+    "twelfth": [bmm, heads_outside],
     "ninth_case": [NINTH, NINTH | {"causal": True, "n_q": np.int64(12)},
                    {name: float(size) for name, size in NINTH.items()}],
     "any_order": [{"fsum": 1, "mine": lambda terms: in_turn(sorted(terms))},
@@ -71,7 +71,7 @@ RIGHT = {
                       terms, dtype=torch.float64).sort().values.cumsum(0)[-1]}]}
 
 WRONG = {
-    "eleventh": [
+    "twelfth": [
         (wrong(fold=tiled), "The four cases with padding are wrong"),
         (wrong(merge=torn), "merge without transpose"),
         (wrong(scale=lambda d: 1), "no scale"),
