@@ -74,6 +74,15 @@ def test_the_layer_and_its_gradients_are_those_of_the_reference(keep, W):
         close(found[name], gradient)
 
 
+def test_the_memory_may_have_another_width():
+    memory = sizes.sides(6, d_in=9)[1]
+    other = W | {name: sizes.weights(6, d_in=9)[name] for name in ("W_k", "W_v")}
+    params = weights.to_jax(W, 3) | {name: other[name].reshape(9, 3, 4) for name in ("W_k", "W_v")}
+    with frameworks.jax_float64():
+        close(multi_head_attention(params, X, memory, KEEP),
+              reference.multi_head_attention(X, memory, other, 3, KEEP)[0])
+
+
 def test_a_compiled_layer_takes_another_mask_at_each_call():
     params, compiled = weights.to_jax(W, 3), jax.jit(multi_head_attention)
     with frameworks.jax_float64():

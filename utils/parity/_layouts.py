@@ -1,4 +1,4 @@
-"""Read and write parameters in different layouts; used by ``weights``.
+"""Read, write and load parameters in different layouts; used by ``weights``.
 
 A layout consists of names, and of kernels (in, out) or (out, in). q, k and v may be packed along
 the axis of outputs, in the order (h, 3, d) or (3, h, d), which are the same for a single head. To
@@ -151,3 +151,31 @@ def listed(arrays, axes, other):
             raise ValueError(f"{kernel} must have {axes} axes, got {params[kernel].shape}: is it "
                              f"from {other}?")
     return params
+
+
+def load_list(layer, params):
+    """Load a list of arrays into a built Keras layer."""
+    if not layer.weights:
+        raise ValueError(f"{type(layer).__name__} has no parameters before it is built: call it or "
+                         "its build() once")
+    without_biases = len(params) == 2 * len(layer.weights)
+    if without_biases and not any(bias.any() for bias in params[1::2]):
+        params = params[::2]
+    same(layer, [tuple(w.shape) for w in layer.weights], [tuple(w.shape) for w in params])
+    layer.set_weights(params)
+
+
+def load_dict(module, params):
+    """Load a dict of arrays or tensors into a torch module."""
+    import torch
+    own = {name: tuple(w.shape) for name, w in module.state_dict().items()}
+    params = {name: checks.to_numpy(w) for name, w in params.items()}
+    params = {name: w for name, w in params.items() if name in own or w.any()}
+    same(module, own, {name: w.shape for name, w in params.items()})
+    module.load_state_dict({name: torch.tensor(w) for name, w in params.items()})
+
+
+def same(program, own, given):
+    """Raise ValueError unless the shapes of a program's parameters are those given."""
+    if own != given:
+        raise ValueError(f"{type(program).__name__} has parameters {own}, got {given}")

@@ -181,35 +181,7 @@ def load(program, params):
     of zeros may be missing in the program.
     """
     if isinstance(params, list):
-        _load_list(program, params)
+        _layouts.load_list(program, params)
     else:
-        _load_dict(program, params)
+        _layouts.load_dict(program, params)
     return program
-
-
-def _load_list(layer, params):
-    """Load a list of arrays into a built Keras layer."""
-    if not layer.weights:
-        raise ValueError(f"{type(layer).__name__} has no parameters before it is built: call it or "
-                         "its build() once")
-    without_biases = len(params) == 2 * len(layer.weights)
-    if without_biases and not any(bias.any() for bias in params[1::2]):
-        params = params[::2]
-    _same(layer, [tuple(w.shape) for w in layer.weights], [tuple(w.shape) for w in params])
-    layer.set_weights(params)
-
-
-def _load_dict(module, params):
-    """Load a dict of arrays or tensors into a torch module."""
-    import torch
-    own = {name: tuple(w.shape) for name, w in module.state_dict().items()}
-    params = {name: checks.to_numpy(w) for name, w in params.items()}
-    params = {name: w for name, w in params.items() if name in own or w.any()}
-    _same(module, own, {name: w.shape for name, w in params.items()})
-    module.load_state_dict({name: torch.tensor(w) for name, w in params.items()})
-
-
-def _same(program, own, given):
-    """Raise ValueError unless the shapes of a program's parameters are those given."""
-    if own != given:
-        raise ValueError(f"{type(program).__name__} has parameters {own}, got {given}")
