@@ -57,6 +57,7 @@ def environment(stage):
     stand_in, clone = stage / "stand_in", stage / "course"
     (stand_in / "google" / "colab").mkdir(parents=True)
     (stand_in / "google" / "colab" / "__init__.py").write_text("")
+    (stand_in / "google" / "colab" / "output.py").write_text("")  # JAX's debugger imports it
     (stand_in / "sitecustomize.py").write_text("import google.colab\n")  # as Colab's kernel does
     clone.mkdir()
     publish(clone)
