@@ -464,3 +464,14 @@ def test_a_layer_takes_another_dtype_only_where_pytorch_chooses_dtypes_on_that_d
             with raises(TypeError, "x is bfloat16, but the layer's weights are float32: convert one"
                                    " of them"):
                 checks.inputs(linear, x)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_q_and_k_of_two_dtypes_are_fine_only_where_pytorch_converts_them(inside):
+    q, k = torch.ones(2, 5, 4), torch.ones(2, 7, 4).bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=inside):
+        if inside:
+            checks.sides(q, k)
+        else:
+            with raises(TypeError, "q is float32, but k is bfloat16: convert one of them"):
+                checks.sides(q, k)

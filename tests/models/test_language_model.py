@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from utils import reference
+from utils import checks, reference
 from utils.attention import positions
 from utils.doctor.probes.leaks import leaks
 from utils.models import language_model, norms
@@ -169,3 +169,14 @@ def test_a_new_head_is_neither_blunt_nor_sharp():
     q, k, _ = layer.heads_at(torch.randn(2, 5, 24), torch.arange(5))  # (b, h, i, d)
     assert torch.allclose(q.square().mean(dim=-1).sqrt(), torch.tensor(2.0), atol=1e-4)
     assert torch.allclose(k.square().mean(dim=-1), torch.tensor(1.0), atol=1e-4)
+
+
+def test_under_autocast_the_logits_are_those_of_float32_within_bfloat16():
+    torch.manual_seed(0)
+    model = LanguageModel(7, 16, 2, 1)
+    torch.nn.init.normal_(model.unembedding.weight)
+    tokens = torch.randint(7, (2, 5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = model(tokens)
+    assert logits.dtype == torch.bfloat16
+    assert 0 < checks.difference(logits, model(tokens)) < 0.05

@@ -25,30 +25,32 @@ def dtype_name(x):
     return getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
 
 
-def check_shapes(pattern, *arrays):
+def check_shapes(pattern, *arrays, names=None):
     """Check shapes against a pattern of axes, such as "b h i d, b h j d -> b h i j".
 
     An axis with the same letter must have the same size in all arrays; a number is the size itself.
-    Returns the sizes, {letter: size}. Raises ValueError with the array, the axis and both sizes.
+    Returns the sizes, {letter: size}. Raises ValueError with the array, the axis and both sizes;
+    the arrays have these ``names`` there, or numbers.
     """
     terms = [term.split() for term in pattern.replace("->", ",").split(",")]
     if len(terms) != len(arrays):
         raise ValueError(f"the pattern {pattern!r} has {len(terms)} arrays, got {len(arrays)}")
     sizes = {}
-    for number, (term, array) in enumerate(zip(terms, arrays, strict=True), start=1):
+    names = names or [f"array {number}" for number in range(1, len(arrays) + 1)]
+    for name, term, array in zip(names, terms, arrays, strict=True):
         if not hasattr(array, "shape"):
-            raise TypeError(f"array {number} must be ({', '.join(term)}), got "
+            raise TypeError(f"{name} must be ({', '.join(term)}), got "
                             f"{type(array).__name__}")
         shape = tuple(array.shape)
         if len(term) != len(shape):
-            raise ValueError(f"array {number} must be ({', '.join(term)}), got {shape}")
+            raise ValueError(f"{name} must be ({', '.join(term)}), got {shape}")
         for letter, size in zip(term, shape, strict=True):
             if letter.isdigit():
                 want, source = int(letter), ""
             else:
                 want, source = sizes.setdefault(letter, size), " in an earlier array"
             if size != want:
-                raise ValueError(f"array {number} must be ({', '.join(term)}), got {shape}: axis "
+                raise ValueError(f"{name} must be ({', '.join(term)}), got {shape}: axis "
                                  f"{letter} has size {size} here, and {want}{source}")
     return sizes
 

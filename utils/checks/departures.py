@@ -4,7 +4,7 @@ import math
 import numbers
 
 from utils.checks.arguments import keep as fitting
-from utils.checks.sides import array, framework, same_kind, torch_autocasts
+from utils.checks.sides import array, same_kind
 
 
 def cap(scores, cap):
@@ -20,7 +20,7 @@ def sink(q, k, v, sink, keep):
     """Return ``keep`` as ``checks.keep`` does. Raises as it does, and unless ``sink`` is (h,)."""
     keep = fitting(keep, q, k, v)
     array(sink, "sink")
-    _same_kind(q=q, sink=sink)
+    same_kind(q=q, sink=sink)
     if len(q.shape) != 4 or tuple(sink.shape) != tuple(q.shape[1:2]):
         raise ValueError(f"sink must be (h,), one score for each head of q (b, h, i, d), got sink "
                          f"{tuple(sink.shape)} and q {tuple(q.shape)}")
@@ -31,7 +31,7 @@ def gate(context, gate):
     """Raise unless context and gate are arrays of one kind and one shape."""
     array(context, "context")
     array(gate, "gate")
-    _same_kind(context=context, gate=gate)
+    same_kind(context=context, gate=gate)
     if tuple(context.shape) != tuple(gate.shape):
         raise ValueError("context and gate must have one shape, got context "
                          f"{tuple(context.shape)} and gate {tuple(gate.shape)}")
@@ -43,16 +43,9 @@ def gain(x, gain, whole):
     heads = x.shape[-3] if whole else 1
     if gain is not None:
         array(gain, "gain")
-        _same_kind(x=x, gain=gain)
+        same_kind(x=x, gain=gain)
         if tuple(gain.shape) != (heads * x.shape[-1],):
             width = "h * d" if whole else "d"
             raise ValueError(f"gain must be ({width},) = ({heads * x.shape[-1]},) for x "
                              f"{tuple(x.shape)}, got {tuple(gain.shape)}")
     return heads
-
-
-def _same_kind(**arrays):
-    """Raise as ``same_kind`` does, unless PyTorch chooses the dtypes of results by itself."""
-    tensors = all(framework(x) == "torch" for x in arrays.values())
-    if not tensors or not any(map(torch_autocasts, arrays.values())):
-        same_kind(**arrays)

@@ -1,4 +1,4 @@
-"""Checks of arguments for other conventions: sequence first, ``valid_lens``, JAX' parameters."""
+"""Checks of arguments for other conventions: sequence first, ``valid_lens``, JAX's parameters."""
 
 import sys
 
@@ -92,11 +92,7 @@ def head_parameters(params, x, memory, keep):
         if framework(given) not in ("jax", "numpy"):
             raise TypeError(f"{name} must be a JAX or a NumPy array, got "
                             f"{FRAMEWORKS.get(framework(given), type(given).__name__)}")
-    try:
-        sizes = check_shapes(", ".join(HEAD_PARAMETERS.values()), *arrays.values())
-    except ValueError as error:
-        _, number, rest = str(error).split(maxsplit=2)  # "array 3 must be …"
-        raise ValueError(f"{names[int(number) - 1]} {rest}") from None
+    sizes = check_shapes(", ".join(HEAD_PARAMETERS.values()), *arrays.values(), names=names)
     keep = boolean(np.True_ if keep is None else keep)
     scores = tuple(sizes[letter] for letter in "bhij")
     _broadcasts(tuple(keep.shape), scores, "keep")

@@ -88,18 +88,23 @@ def tokens(tokens, embedding):
 
 def torch_autocasts(x):
     """Return whether PyTorch chooses the dtypes by itself at the moment, on the device of x."""
-    return sys.modules["torch"].is_autocast_enabled(x.device.type)
+    torch, device = sys.modules["torch"], x.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def same_kind(**arrays):
-    """Raise TypeError unless all arrays are of one framework, and tensors of one dtype."""
+    """Raise TypeError unless all arrays are of one framework, and tensors of one dtype.
+
+    Where PyTorch's autocast chooses the dtypes, those of its tensors may differ.
+    """
     (first, x), *others = arrays.items()
     for name, y in others:
         if framework(x) != framework(y):
             raise TypeError(f"{first} is {FRAMEWORKS.get(framework(x), type(x).__name__)}, but "
                             f"{name} is {FRAMEWORKS.get(framework(y), type(y).__name__)}: convert "
                             "one of them")
-        if framework(x) != "numpy" and x.dtype != y.dtype:
+        free = framework(x) == "numpy" or (framework(x) == "torch" and torch_autocasts(x))
+        if x.dtype != y.dtype and not free:
             raise TypeError(f"{first} is {dtype_name(x)}, but {name} is {dtype_name(y)}: convert "
                             "one of them")
 
