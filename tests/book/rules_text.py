@@ -10,7 +10,7 @@ from scripts.execute import TIMES, write_times
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 LONG_RUNS = {"language_model": 240,   # seconds: it trains four models
-             "one_equation": 30}      # it compiles the JAX program ten times
+             "one_equation": 40, "jax_arrays": 40}  # they compile programs of JAX
 LAST_SECTIONS = ["Takeaways", "Exercises", "Further reading"]
 # What shows as raw text in Colab, and the name to report it under.
 NOT_PLAIN = {

@@ -50,6 +50,6 @@ def multi_head_attention(params, x, memory, keep=None):
     mask that do not fit.
     """
     keep = checks.head_parameters(params, x, memory, keep)  # (b, h, i, j)
-    heads = {name: params[name] for name in HEAD_AXES}
+    per_head = {name: params[name] for name in HEAD_AXES}
     mapped = jax.vmap(one_head, in_axes=(HEAD_AXES, None, None, 1))
-    return mapped(heads, x, memory, keep).sum(axis=0) + params["b_o"]
+    return mapped(per_head, x, memory, keep).sum(axis=0) + params["b_o"]
