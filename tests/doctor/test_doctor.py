@@ -339,7 +339,7 @@ def test_several_faults_are_explained_one_by_one():
         "program is sick: no scale and mask inverted.",
         "  no scale: The scores are not divided by √d, so the softmax is too sharp.",
         "    Look at the line that divides the scores → chapter scaled_dot_product",
-        "    A real case: https://github.com/karpathy/ng-video-lecture/pull/6"]
+        "    A real case: https://github.com/mlc-ai/mlc-llm/pull/3426"]
 
 
 def test_a_class_of_faults_is_named_as_such():
