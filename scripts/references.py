@@ -81,7 +81,8 @@ def purpose(address, cited):
         told = max((said for _, said in cited), key=len) + "."
         told = told[0].upper() + told[1:]
     cases = [f"*{fault.name}*" for fault in FAULTS.values() if fault.case == address]
-    return " ".join(filter(None, (told, f"It is a case of {' and of '.join(cases)}." * bool(cases))))
+    case = cases and f"It is a case of {' and of '.join(cases)}."
+    return " ".join(filter(None, (told, case)))
 
 
 def by_name(title):

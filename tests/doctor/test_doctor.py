@@ -324,6 +324,7 @@ def test_the_report_says_what_where_and_how_sure():
         "program is sick: constant scale. The scores are multiplied by the same number",
         "  at every d; expected 1/√d. Here: the scale is 0.3.",
         "  Look at the line that divides the scores → chapter scaled_dot_product",
+        "  A real case: https://github.com/BobMcDear/attorch/issues/14",
         "  Attention with this fault gives the same outputs in 12 of 12 cases (float64,",
         "    largest difference < 1e-9)."]
 
