@@ -65,6 +65,16 @@ def test_references_are_sorted():
         assert titles == sorted(titles)
     numbers = [references.by_number(address) for _, address in entries[3]]
     assert numbers == sorted(numbers)
+    first, second = (f"https://github.com/pytorch/pytorch/{kind}" for kind in (
+        "pull/99282", "issues/103082"))
+    assert REFERENCES.index("pytorch #99282") < REFERENCES.index("pytorch #103082")
+    assert references.by_number(first) < references.by_number(second)
+
+
+def test_the_order_of_what_is_written_by_hand_does_not_matter(monkeypatch):
+    turned = {group: dict(reversed(mine.items())) for group, mine in references.BY_HAND.items()}
+    monkeypatch.setattr(references, "BY_HAND", turned)
+    assert references.page() == REFERENCES
 
 
 def test_a_paper_has_one_year_on_all_pages():
