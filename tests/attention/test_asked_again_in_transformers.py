@@ -149,8 +149,8 @@ def test_left_padding_needs_counted_positions_in_gpt_2_and_none_in_llama():
     keep = torch.tensor([[0, 0, 1, 1, 1, 1, 1]])
     padded = torch.where(keep.bool(), IDS, 0)
     counted = (keep.cumsum(-1) - 1).clamp(min=0)
-    config = GPT2Config(vocab_size=31, n_embd=24, n_head=6, n_layer=2, n_positions=32)
-    for kind, config, harmless in ((GPT2LMHeadModel, config, False),
+    gpt_2 = GPT2Config(vocab_size=31, n_embd=24, n_head=6, n_layer=2, n_positions=32)
+    for kind, config, harmless in ((GPT2LMHeadModel, gpt_2, False),
                                    (LlamaForCausalLM, LlamaConfig(**SIZES), True)):
         model = model_of(kind, config)
         alone = model(IDS[:, 2:]).logits[:, -1]
