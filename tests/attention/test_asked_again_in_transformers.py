@@ -138,6 +138,11 @@ def test_the_factor_of_yarn_in_a_configuration_is_final(given, factor):
                            rope_parameters=yarn)
     _, want = ROPE_INIT_FUNCTIONS["yarn"](config, "cpu")
     assert page_function("yarn_factor")(yarn) == pytest.approx(want, rel=1e-12)
+    if given is None:  # a configuration may also say null
+        assert page_function("yarn_factor")({**yarn, "attention_factor": None}) == (
+            pytest.approx(ROPE_INIT_FUNCTIONS["yarn"](MistralConfig(
+                **{**SIZES, "max_position_embeddings": int(16 * factor)},
+                rope_parameters={**yarn, "attention_factor": None}), "cpu")[1], rel=1e-12))
     squared = page_function("factor_squared")(yarn)
     assert (squared == pytest.approx(want, rel=1e-12)) == (given is None)
     cos, _ = MistralRotaryEmbedding(config)(random(1, 1), torch.zeros(1, 1, dtype=torch.long))
