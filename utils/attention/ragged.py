@@ -35,8 +35,7 @@ def token_positions(starts, held=0):
     """
     starts = ragged_checks.starts(starts)
     shift = ragged_checks.held(held, starts) - starts[:-1]  # (b,)
-    shift = shift.repeat_interleave(starts.diff())  # (n,)
-    return torch.arange(int(starts[-1])) + shift
+    return torch.arange(starts[-1]) + shift.repeat_interleave(starts.diff())
 
 
 def ragged_keep(q_starts, k_starts=None, causal=True):

@@ -20,8 +20,8 @@ def known(tables, name, new=False):
 def free_blocks(needed, free):
     """Raise ValueError when more blocks are needed than are free."""
     if needed > free:
-        raise ValueError(f"{needed} blocks are needed, but {free} are free: release a sequence, or "
-                         "create the cache with more blocks")
+        raise ValueError(f"new blocks needed: {needed}, free blocks: {free}; release a sequence, "
+                         "or create the cache with more blocks")
 
 
 def prefix(cache, name, source, n):
