@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
+from torch.nn.attention.experimental._paged_attention import PagedAttention
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention, noop_mask
 
 from utils import reference
 from utils.attention.paged import BlockTables, PagedCache, SharedCache, paged_attention
@@ -261,6 +263,29 @@ def test_a_server_in_any_steps_gives_what_a_plain_pass_gives(steps, size, seed):
         for layer in layers if len(text) else []:
             x = x + layer(x)
         assert difference(torch.cat(out), x[0]) < 1e-10
+
+
+@pytest.mark.filterwarnings("ignore:.*flex_attention called without torch.compile")
+def test_a_decoding_step_is_that_of_pytorch_s_paged_attention():
+    held, size = [5, 3, 8], 4
+    ours = PagedCache(9, size, n_layers=1, n_heads=2, d=4, d_v=5, dtype=torch.float64)
+    theirs = PagedAttention(9, size, 3, device="cpu")
+    their_sides = [torch.full((1, 2, 36, d), 9.0, dtype=torch.float64) for d in (4, 5)]
+    q, (k, v) = random(2, 3, 4, seed=5), tokens(3)
+    for b, n in enumerate(held):
+        old = tokens(n, seed=b + 1)
+        ours.reserve(b, n)
+        ours.write(0, b, *old)
+        ours.reserve(b, 1)
+        whole = [torch.cat((side, new[:, b:b + 1]), 1)[None]
+                 for side, new in zip(old, (k, v), strict=True)]
+        theirs.reserve(torch.tensor(b), torch.tensor(n + 1))
+        theirs.assign(torch.tensor([b]), torch.arange(n + 1)[None], *whole, *their_sides)
+    mask = create_block_mask(noop_mask, 3, 1, 1, 12, "cpu", BLOCK_SIZE=(1, size))
+    mask = theirs.convert_logical_block_mask(mask, kv_len=torch.tensor(held) + 1)
+    want = flex_attention(q.transpose(0, 1)[:, :, None], *their_sides, block_mask=mask)
+    context = paged_attention(q, k, v, ours, 0, range(3), [1, 1, 1])
+    assert difference(context, want[:, :, 0].transpose(0, 1)) < 1e-12
 
 
 # --- what is refused
