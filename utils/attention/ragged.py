@@ -72,10 +72,10 @@ def ragged_attention(q, k, v, q_starts, k_starts=None, causal=True):
 
 
 def tree_keep(parents, held=0):
-    """Return keep (i, held + i): the text, the ancestors, the token itself.
+    """Return keep (i, held + i): the cached tokens, the ancestors, itself.
 
     ``parents``, (i,), are integers: the index of the token that each one continues, -1 = the last
-    of the ``held`` tokens of the text. A parent comes before its children. A token's position is
+    of the ``held`` cached tokens. A parent comes before its children. A token's position is
     the number of keys it may attend to, minus 1. Raises TypeError or ValueError otherwise.
     """
     parents = ragged_checks.parents(parents)
@@ -84,5 +84,5 @@ def tree_keep(parents, held=0):
     for i, parent in enumerate(parents):
         if parent >= 0:
             keep[i] |= keep[parent]  # what the parent may attend to
-    text = torch.ones(len(parents), held, dtype=torch.bool)
-    return torch.cat((text, keep), dim=1)
+    cached = torch.ones(len(parents), held, dtype=torch.bool)
+    return torch.cat((cached, keep), dim=1)
