@@ -115,15 +115,15 @@ def _window(measure):
         return "it counts one key too few in each window. A query attends to its own key, too."
     if all(got == want + 1 for got, want in finite):
         return "it counts one key too many in each window."
-    got, want = next((pair for pair in zip(found, limits, strict=True) if pair[0] != pair[1]))
+    got, want = next(pair for pair in zip(found, limits, strict=True) if pair[0] != pair[1])
     if want is None:
         return (f"a program whose queries may attend to {'65' if None in found else 'all'} keys "
                 f"gets {got}, but its limit is beyond 64 tokens, so the answer is None.")
     if (got or 64) <= want:
         return (f"a window of {want} gets {got}. How many tokens must the text have, and which of "
                 "its queries has the most keys before it?")
-    return (f"a window of {want} gets {got}. Which keys change the output of *one* query, and which "
-            "change the output of any query?")
+    return (f"a window of {want} gets {got}. Which keys change the output of *one* query, and "
+            "which change the output of any query?")
 
 
 check = Check({
