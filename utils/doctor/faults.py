@@ -1,7 +1,7 @@
 """The faults with a name: what each one does, where to look for it, and which chapter teaches it.
 
 A layer and a decoder contain a kernel, so they can have the faults of a kernel, too. The programs
-with these faults are in ``utils.doctor.faulty``.
+with these faults are in ``utils.doctor.faulty``. (The list has over 200 lines, to be in one place.)
 """
 
 from typing import NamedTuple
@@ -171,7 +171,8 @@ DECODING = (
           "Queries attend to earlier keys, but their values are lost.", CACHE, "kv_cache"),
 )
 # Of parts that a program is told to have, so they are asked for with ``parts=`` only.
-TODAY = tuple(Fault(name, "kernel", sentence, look, chapter) for look, chapter, faults in (
+TODAY = tuple(Fault(name, "kernel", sentence, look, chapter, *case)
+              for look, chapter, faults in (
     ("the rotation of q and k", "positions", (
         ("no RoPE", "q and k are not rotated by their positions."),
         ("other RoPE pairing", "RoPE rotates other pairs of dimensions together."),
@@ -179,22 +180,27 @@ TODAY = tuple(Fault(name, "kernel", sentence, look, chapter) for look, chapter, 
         ("RoPE off by one", "The positions of queries and keys are one apart."),
         ("RoPE not on both", "Only one of q and k is rotated by its positions."),
         ("RoPE on values", "The values are rotated by their positions, too."))),
-    ("the norm of q and k", "language_model", (
+    ("the norm of q and k", "todays_models", (
         ("no QK-norm", "q and k are not normalised."),
-        ("QK-norm over all heads", "All heads are normalised together; expected each by itself."),
+        ("QK-norm over all heads", "All heads are normalised together; expected each by itself.",
+         "https://github.com/vllm-project/vllm/pull/16311"),
+        ("QK-norm of each head", "Each head is normalised by itself; expected all together."),
         ("other gain", "The gain of the norm means γ in the weights and 1 + γ in the program, or "
-         "the other way round."))),
-    ("the line that limits the distance of query and key", "masks", (
-        ("window off by one", "A query sees one key too many or too few."),
+         "the other way round.", "https://github.com/NeuraLegion/shainet/pull/176"))),
+    ("the line that limits the distance of query and key", "todays_models", (
+        ("window off by one", "A query sees one key too many or too few.",
+         "https://github.com/huggingface/transformers/issues/39408"),
         ("no window", "The keys that a query sees are not limited by a window."))),
-    ("the tanh on the scores", "examine_your_own", (
-        ("other soft-capping", "The scores are not bounded by a tanh as they should be."),)),
-    ("the column of the sink", "examine_your_own", (
+    ("the tanh on the scores", "todays_models", (
+        ("other soft-capping", "The scores are not bounded by a tanh as they should be."),
+        ("soft-capping after the mask", "The scores are masked before the tanh, which makes the "
+         "mask value finite.", "https://github.com/onnx/onnx/pull/7867"))),
+    ("the column of the sink", "todays_models", (
         ("no sink", "The softmax has no sink, so the weights of the keys sum to 1."),
         ("other column dropped", "Not the sink is dropped after the softmax but the last key, so "
          "each key gets the weight of the one before it."))),
     ("the scale of the scores", "positions", (
         ("YaRN's factor twice", "The temperature of YaRN is used twice."),
         ("no YaRN factor", "The temperature of YaRN is not used."))))
-    for name, sentence in faults)
+    for name, sentence, *case in faults)
 FAULTS = {fault.name: fault for fault in KERNEL + LAYER + DECODING + TODAY}
