@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 import torch
 from transformers import Gemma3TextConfig, Olmo3Config, Qwen3Config, Qwen3NextConfig
-from transformers.masking_utils import chunked_causal_mask_function, sdpa_mask
+from transformers.masking_utils import (
+    chunked_causal_mask_function,
+    sdpa_mask,
+    sliding_window_causal_mask_function,
+)
 from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.gemma3.modeling_gemma3 import Gemma3Attention
 from transformers.models.gpt_oss import modeling_gpt_oss
@@ -165,4 +169,12 @@ def test_chunks_are_those_of_transformers(n_q, n_k, size):
     want = sdpa_mask(1, n_q, n_k, q_offset=n_k - n_q, mask_function=kind,
                      allow_is_causal_skip=False)
     found = masks.chunks(n_q, n_k, size, "bottom_right") & masks.causal(n_q, n_k, "bottom_right")
+    assert found.tolist() == want[0, 0].tolist()
+
+
+@pytest.mark.parametrize(("n_q", "n_k", "window"), [(7, 7, 3), (2, 7, 3), (1, 6, 1), (4, 4, 4)])
+def test_a_window_of_transformers_counts_the_token_itself(n_q, n_k, window):
+    want = sdpa_mask(1, n_q, n_k, q_offset=n_k - n_q, allow_is_causal_skip=False,
+                     mask_function=sliding_window_causal_mask_function(window))
+    found = masks.window(n_q, n_k, left=window - 1, align="bottom_right")
     assert found.tolist() == want[0, 0].tolist()

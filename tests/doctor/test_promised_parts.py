@@ -12,13 +12,14 @@ from torch import nn
 from utils import doctor
 from utils.doctor import _options, command, faulty
 from utils.doctor.faults import TODAY
-from utils.doctor.faulty.kernel import Band
+from utils.doctor.faulty.kernel import Band, Masking
 
 YARN = (0.1 * np.log(4) + 1) ** 2
 HALVES = {"rotary": ("halves", 10_000.0)}
 RIGHT = {"rope": ("halves", HALVES), "pairs": (("pairs", 5e5), {"rotary": ("pairs", 5e5)}),
          "qk_norm": ("rms", {"unit": "rms"}), "layer": ("layer", {"unit": "layer"}),
-         "l2": ("l2", {"unit": "l2"}), "window": (4, {"band": Band(3, 0)}),
+         "l2": ("l2", {"unit": "l2"}), "width": ("width", {"unit": "rms of all heads"}),
+         "window": (4, {"band": Band(3, 0)}),
          "cap": (30, {"cap": 30.0}), "sink": (0.5, {"sink": 0.5}), "yarn": (4, {"factor": YARN})}
 SICK = [
     ("rope", {}, "no RoPE"), ("rope", {"rotary": ("pairs", 10_000.0)}, "other RoPE pairing"),
@@ -30,12 +31,16 @@ SICK = [
     ("rope", HALVES | {"turned": "qkv"}, "RoPE on values"),
     ("qk_norm", {}, "no QK-norm"), ("qk_norm", {"unit": "rms of all heads"},
                                     "QK-norm over all heads"),
+    ("width", {"unit": "rms"}, "QK-norm of each head"), ("width", {}, "no QK-norm"),
+    ("width", {"unit": "rms of all heads", "gain": 0.0}, "other gain"),
     ("qk_norm", {"unit": "rms", "gain": 2.0}, "other gain"),
     ("qk_norm", {"unit": "rms", "gain": 0.0}, "other gain"),
     ("window", {"band": Band(4, 0)}, "window off by one"),
     ("window", {"band": Band(2, 0)}, "window off by one"),
     ("window", {"band": Band(None, 0)}, "no window"), ("window", {}, "no window"),
     ("cap", {}, "other soft-capping"), ("cap", {"cap": 50.0}, "other soft-capping"),
+    ("cap", {"cap": 30.0, "masking": Masking("fill", "both", -30.0)},
+     "soft-capping after the mask"),
     ("sink", {}, "no sink"), ("sink", {"sink": 0.5, "dropped": "last"}, "other column dropped"),
     ("yarn", {}, "no YaRN factor"), ("yarn", {"factor": YARN ** 2}, "YaRN's factor twice")]
 
@@ -45,7 +50,7 @@ def program(settings):
 
 
 def part(name):
-    return {"pairs": "rope", "layer": "qk_norm", "l2": "qk_norm"}.get(name, name)
+    return "rope" if name == "pairs" else "qk_norm" if name in ("layer", "l2", "width") else name
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -57,9 +62,22 @@ def test_a_program_with_the_part_that_it_is_to_have_is_healthy(name):
 
 @pytest.mark.parametrize(("name", "settings", "fault"), SICK)
 def test_what_is_wrong_with_a_part_has_a_name(name, settings, fault):
-    report = doctor.examine(program(settings), parts={name: RIGHT[name][0]})
+    report = doctor.examine(program(settings), parts={part(name): RIGHT[name][0]})
     assert report.verdict == "sick"
     assert report.names[0] == (fault,)
+
+
+@pytest.mark.parametrize("cap", [1.5, 20, 50])
+@pytest.mark.parametrize("value", [-np.inf, -1e9, -1e4])
+def test_a_tanh_that_comes_after_the_mask_has_a_name(cap, value):
+    def attend(q, k, v, keep=None):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if keep is not None:
+            scores = scores.masked_fill(~keep, value)
+        return (cap * torch.tanh(scores / cap)).softmax(-1) @ v
+    report = doctor.examine(attend, parts={"cap": cap})
+    assert report.names == [("soft-capping after the mask",)]
+    assert f"masked scores become {-cap:g}" in str(report)
 
 
 def test_every_fault_of_a_part_is_among_these():
@@ -207,7 +225,7 @@ def test_a_block_whose_norm_stands_elsewhere_is_told_to_show_its_attention():
                     "yarn"),
     ({"rope": "thirds"}, 'rope must be "halves" or "pairs", or (one of them, base), got '
                          "'thirds'"),
-    ({"qk_norm": "batch"}, 'qk_norm must be "rms", "layer" or "l2", got \'batch\''),
+    ({"qk_norm": "batch"}, 'qk_norm must be "rms", "layer", "l2" or "width", got \'batch\''),
     ({"window": 0}, "window must be how many keys a query sees, itself included, got 0")])
 def test_an_unknown_part_or_value_is_refused(parts, message):
     for level in ("kernel", "layer"):

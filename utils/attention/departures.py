@@ -15,7 +15,7 @@ from utils.checks import departures as departure_checks
 
 
 def soft_capped(scores, cap):
-    """Return cap * tanh(scores / cap), between -cap and cap, shaped like ``scores``.
+    """Return cap * tanh(scores / cap), between -cap and cap, (…, i, j).
 
     Mask the result, not ``scores``: tanh would make -inf finite. Raises ValueError unless cap is
     positive and finite. Source: gemma2/modeling_gemma2.py, ``eager_attention_forward``.
@@ -54,14 +54,15 @@ def gated(context, gate):
 
 
 def qk_norm(x, gain=None, whole=False, plus_one=False, eps=1e-6):
-    """Return q or k, (b, h, i, d), divided by the root of its mean square, times a gain.
+    """Return q or k divided by the root of its mean square, times a gain.
 
-    The mean is over the d dimensions of each head or, if ``whole``, over all h * d of a token.
-    ``gain`` is (d,), the same for all heads, or (h * d,) if ``whole``; None = 1. With ``plus_one``
-    the factor is 1 + gain, as Gemma 3 and Qwen3-Next store it. Raises ValueError or TypeError for a
-    gain that does not fit. Sources: qwen3/modeling_qwen3.py (per head), olmo3/modeling_olmo3.py
-    (whole), gemma3/modeling_gemma3.py (1 + gain), llama4/modeling_llama4.py (no gain; its class is
-    named L2Norm, but it divides by the root of the *mean* square, too).
+    x is (b, h, i, d), and so is the result. The mean is over the d dimensions of each head or, if
+    ``whole``, over all h * d of a token. ``gain`` is (d,), the same for all heads, or (h * d,) if
+    ``whole``; None = 1. With ``plus_one`` the factor is 1 + gain, as Gemma 3 and Qwen3-Next store
+    it. Raises ValueError or TypeError for a gain that does not fit. Sources:
+    qwen3/modeling_qwen3.py (per head), olmo3/modeling_olmo3.py (whole), gemma3/modeling_gemma3.py
+    (1 + gain), llama4/modeling_llama4.py (no gain; its class is named L2Norm, but it divides by the
+    root of the *mean* square, too).
     """
     heads = departure_checks.gain(x, gain, whole)
     over = (-3, -1) if whole else -1
@@ -73,7 +74,7 @@ def qk_norm(x, gain=None, whole=False, plus_one=False, eps=1e-6):
 
 
 def temperature(positions, floor_scale=8192, attn_scale=0.1):
-    """Return the factor of each query, (…, i), for layers without positions.
+    """Return the factor of each query, (…, i), in layers without RoPE.
 
     The factor is 1 + attn_scale * log(1 + floor((position + 1) / floor_scale)): it grows with the
     number of keys, among which the softmax must choose. Multiply q by ``factor[..., None]``. Its

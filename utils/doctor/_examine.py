@@ -177,10 +177,10 @@ def examine_kernel(program, *, causal=False, fully_masked=None, grouped=False, m
     "padding" (b, 1, 1, j), "lengths" (padding at the end) or "none"; keep is then always None.
     ``parts``: parts of today's models that the program is to have, as a dict: "rope": "halves" or
     "pairs" of dimensions are rotated together, or (one of them, base); "qk_norm": "rms", "layer" or
-    "l2", in each head; "window": how many keys a query sees, itself included; "cap": the number
-    that bounds the scores; "sink": one more score of each row, a number or one for each head;
-    "yarn": the factor by which YaRN lengthens the text, for its temperature on the scores. What is
-    missing or different in them is then a fault with a name.
+    "l2", in each head, or "width", the rms of all heads together; "window": how many keys a query
+    sees, itself included; "cap": the number that bounds the scores; "sink": one more score of each
+    row, a number or one for each head; "yarn": the factor by which YaRN lengthens the text, for its
+    temperature on the scores. What is missing or different in them is then a fault with a name.
     ``framework``: "numpy", "torch" or "tensorflow"; None tries those that the code mentions first.
 
     Raises ValueError for an unknown value of an option, or an unknown part.

@@ -183,23 +183,26 @@ TODAY = tuple(Fault(name, "kernel", sentence, look, chapter, *(GITHUB + one for 
         ("RoPE off by one", "The positions of queries and keys are one apart."),
         ("RoPE not on both", "Only one of q and k is rotated by its positions."),
         ("RoPE on values", "The values are rotated by their positions, too."))),
-    ("the norm of q and k", "language_model", (
+    ("the norm of q and k", "todays_models", (
         ("no QK-norm", "q and k are not normalised."),
         ("QK-norm over all heads", "All heads are normalised together; expected each by itself.",
          "vllm-project/vllm/pull/16311"),
+        ("QK-norm of each head", "Each head is normalised by itself; expected all together."),
         ("other gain", "The gain of the norm means γ in the weights and 1 + γ in the program, or "
          "the other way round.", "NeuraLegion/shainet/pull/176"))),
-    ("the line that limits the distance of query and key", "masks", (
+    ("the line that limits the distance of query and key", "todays_models", (
         ("window off by one", "A query sees one key too many or too few.",
          "huggingface/transformers/issues/39408"),
         ("no window", "The keys that a query sees are not limited by a window."))),
-    ("the tanh on the scores", "examine_your_own", (
-        ("other soft-capping", "The scores are not bounded by a tanh as they should be."),)),
-    ("the column of the sink", "examine_your_own", (
+    ("the tanh on the scores", "todays_models", (
+        ("other soft-capping", "The scores are not bounded by a tanh as they should be."),
+        ("soft-capping after the mask", "The scores are masked before the tanh, which makes the "
+         "mask value finite.", "onnx/onnx/pull/7867"))),
+    ("the column of the sink", "todays_models", (
         ("no sink", "The softmax has no sink, so the weights of the keys sum to 1."),
         ("other column dropped", "Not the sink is dropped after the softmax but the last key, so "
          "each key gets the weight of the one before it."))),
-    ("the scale of the scores", "positions", (
+    ("the scale of the scores", "long_context", (
         ("YaRN's factor twice", "The temperature of YaRN is used twice.",
          "sgl-project/sglang/pull/33558"),
         ("no YaRN factor", "The temperature of YaRN is not used.",

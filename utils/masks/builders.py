@@ -46,10 +46,11 @@ def window(n_q, n_k, left, right=0, align=None):
 
 
 def chunks(n_q, n_k, size, align=None):
-    """Return keep (i, j): True where query and key are in one chunk of ``size`` positions.
+    """Return keep (i, j): True where query and key are in one chunk.
 
-    The first chunk begins with key 0. Unlike in a window, the first query of a chunk attends to no
-    earlier key. Combine with ``causal``; ``align`` as in ``offsets``.
+    A chunk has ``size`` positions, and the first one begins with key 0. Unlike in a window, the
+    first query of a chunk attends to no earlier key. Combine with ``causal``; ``align`` as in
+    ``offsets``.
     """
     checks.count(size, "size")
     keys = np.arange(n_k)

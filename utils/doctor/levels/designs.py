@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import Band
+from utils.doctor.faulty.kernel import Band, Masking
 
 BASES = (10_000.0, 500_000.0, 1_000_000.0)
 CAPS = (20.0, 30.0, 50.0)
@@ -91,11 +91,13 @@ def _rope(value):
 
 
 def _qk_norm(value):
-    if value not in ("rms", "layer", "l2"):
-        raise ValueError(f'qk_norm must be "rms", "layer" or "l2", got {value!r}')
-    return {"unit": value}, [
-        Switch("no QK-norm", {"unit": ""}),
-        Switch("QK-norm over all heads", {"unit": "rms of all heads"}),
+    units = {"rms": "rms", "layer": "layer", "l2": "l2", "width": "rms of all heads"}
+    if value not in units:
+        raise ValueError(f'qk_norm must be "rms", "layer", "l2" or "width", got {value!r}')
+    other = (Switch("QK-norm of each head", {"unit": "rms"}) if value == "width" else
+             Switch("QK-norm over all heads", {"unit": "rms of all heads"}))
+    return {"unit": units[value]}, [
+        Switch("no QK-norm", {"unit": ""}), other,
         Switch("other gain", {"gain": 2.0}, "it multiplies by 1 + γ, where the weights hold γ"),
         Switch("other gain", {"gain": 0.0}, "it multiplies by γ, where the weights hold γ − 1")]
 
@@ -114,7 +116,9 @@ def _cap(value):
     others = [Switch("other soft-capping", {"cap": one}, f"they are bounded by {one:g}")
               for one in CAPS if one != value]
     return {"cap": float(value)}, [
-        Switch("other soft-capping", {"cap": None}, "they are not bounded"), *others]
+        Switch("other soft-capping", {"cap": None}, "they are not bounded"), *others,
+        Switch("soft-capping after the mask", {"masking": Masking("fill", "both", -float(value))},
+               f"masked scores become {-value:g}")]
 
 
 def _sink(value):
