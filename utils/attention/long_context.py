@@ -28,7 +28,7 @@ def frequencies(d, base=10_000.0, share=1.0):
 
 
 def scaled_rotary(positions, freqs, attention_factor=1.0):
-    """Return cos and sin of positions times freqs, (…, i) -> (…, i, n) each.
+    """Return cos and sin of positions * freqs, (…, i) -> (…, i, n) each.
 
     ``freqs`` is (n,), and both results are multiplied by ``attention_factor``. If q and k are
     rotated with them, the scores are multiplied by its *square*. Angles are computed in float64.
@@ -36,8 +36,7 @@ def scaled_rotary(positions, freqs, attention_factor=1.0):
     the device of ``positions``. Raises ValueError or TypeError for freqs with more than one axis or
     a factor that is not above 0.
     """
-    long_checks.frequencies(freqs)
-    long_checks.number(attention_factor, "attention_factor", least=0, strict=True)
+    long_checks.scaled(freqs, attention_factor)
     positions = torch.as_tensor(positions)
     dtype = positions.dtype if positions.is_floating_point() else torch.float32
     angle = positions[..., None].double() * freqs.to(positions.device)
@@ -55,11 +54,11 @@ def interpolated(freqs, factor):
 
 
 def ntk_base(base, factor, d):
-    """Return the base with which the last of d / 2 pairs is ``factor`` times slower.
+    """Return the base that slows down the last pair by ``factor``.
 
-    The first pair keeps its frequency, 1. With partial rotary, d is the number of the dimensions
-    that are rotated. Raises ValueError for d below 4 or a factor below 1. Source: the change that
-    its author calls NTK-aware, described in section 3.1 of https://arxiv.org/abs/2309.00071.
+    The first of the d / 2 pairs keeps its frequency, 1. With partial rotary, d is the number of the
+    dimensions that are rotated. Raises ValueError for d below 4 or a factor below 1. Source:
+    "NTK-aware" interpolation, section 3.1 of https://arxiv.org/abs/2309.00071.
     """
     long_checks.raised(base, factor, d)
     return base * factor ** (d / (d - 2))
@@ -94,7 +93,7 @@ def yarn(d, base, factor, original, beta_fast=32, beta_slow=1, truncate=True):
     Between these two, a ramp is linear in the index of the pair; with ``truncate``, it begins and
     ends at whole indices. With partial rotary, d is the number of the dimensions that are rotated.
     Raises ValueError if there is no pair on the ramp. Source: Peng et al. 2023,
-    https://arxiv.org/abs/2309.00071, and their program, which has the ramp in this form.
+    https://arxiv.org/abs/2309.00071, section 3.4; the ramp is that of their program.
     """
     long_checks.yarn(d, base, factor, original, beta_fast, beta_slow)
     first, last = (d / 2 * math.log(original / (2 * math.pi * turns), base)

@@ -32,6 +32,12 @@ def scale(factor, freqs=None):
         frequencies(freqs)
 
 
+def scaled(freqs, attention_factor):
+    """Raise unless ``freqs`` are (n,) and ``attention_factor`` is a number above 0."""
+    frequencies(freqs)
+    number(attention_factor, "attention_factor", least=0, strict=True)
+
+
 def frequencies(freqs):
     """Raise unless ``freqs`` are an array of floating-point numbers with one axis."""
     array(freqs, "freqs")
