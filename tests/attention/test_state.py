@@ -1,5 +1,7 @@
 """Linear attention and the gated delta rule: loop, one matrix, chunks, and the sums themselves."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -74,7 +76,8 @@ def at(x, b, h):
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_context_and_state_are_those_of_the_sums(program, rule):
     context, state = program(Q, K, V, *rule)
-    assert context.shape == (B, H, N, DV) and state.shape == (B, H, D, DV)
+    assert context.shape == (B, H, N, DV)
+    assert state.shape == (B, H, D, DV)
     for b in range(B):
         for h in range(H):
             want = by_sums(*(at(x, b, h) for x in (Q, K, V, *rule)))
@@ -145,7 +148,8 @@ def test_a_long_and_strong_decay_gives_no_nan(program, rule):
     q, k, v, _, beta, _ = inputs(60)
     log_decay = torch.full((B, H, 60), -50.0, dtype=torch.float64)
     context, state = program(q, k, v, log_decay, beta if rule == "gated" else None)
-    assert context.isfinite().all() and state.isfinite().all()
+    assert context.isfinite().all()
+    assert state.isfinite().all()
     want, _ = recurrent(q, k, v, log_decay, beta if rule == "gated" else None)
     assert difference(context, want) < 1e-12
 
@@ -158,7 +162,7 @@ def test_a_sequence_may_be_cut_anywhere_if_the_state_is_handed_on(cuts, seed, ga
     g, beta = (g if gated else None), (beta if delta else None)
     want = recurrent(q, k, v, g, beta, state)
     contexts, edges = [], [0, *sorted(cuts), N]
-    for start, end in zip(edges, edges[1:]):
+    for start, end in pairwise(edges):
         part = slice(start, end)
         sides = (side[..., part, :] for side in (q, k, v))
         gates = (None if x is None else x[..., part] for x in (g, beta))
@@ -205,12 +209,14 @@ def test_no_gradient_reaches_padding():
     kept = context.masked_fill(~real[:, None, :, None], 0)
     for x in torch.autograd.grad(kept.square().sum() + state.square().sum(), leaves):
         assert (x[1, :, 4:7] == 0).all()
-        assert (x[1, :, :4] != 0).any() and (x[0] != 0).any()
+        assert (x[1, :, :4] != 0).any()
+        assert (x[0] != 0).any()
 
 
 def test_unit_vectors_have_length_one_and_zeros_stay_zero():
     assert difference(unit(Q, 0).norm(dim=-1), torch.ones(B, H, N)) < 1e-12
-    assert difference(unit(Q, 0.25), Q / (Q.square().sum(dim=-1, keepdim=True) + 0.25).sqrt()) < 1e-12
+    longer = (Q.square().sum(dim=-1, keepdim=True) + 0.25).sqrt()
+    assert difference(unit(Q, 0.25), Q / longer) < 1e-12
     assert (unit(torch.zeros(2, 3)) == 0).all()
 
 
@@ -239,8 +245,9 @@ def test_any_axes_may_stand_before_the_tokens(axes):
 @pytest.mark.parametrize(("changed", "error", "message"), [
     ({"q": Q.numpy()}, TypeError, "q is a NumPy array, but k is a PyTorch tensor: convert one of "
                                   "them"),
-    ({"q": Q[..., :5, :]}, ValueError, "every token has a query and a key, so q and k must have one "
-                                       "shape, got q (2, 3, 5, 4) and k (2, 3, 11, 4)"),
+    ({"q": Q[..., :5, :]}, ValueError,
+     "every token has a query and a key, so q and k must have one shape, got q (2, 3, 5, 4) and k "
+     "(2, 3, 11, 4)"),
     ({"v": V[..., :5, :]}, ValueError, "k and v must have equally many keys (axis -2): k has 11, v "
                                        "has 5"),
     ({"log_decay": G[..., None]}, ValueError, "log_decay must be (…, i), one number for each token "
@@ -256,13 +263,15 @@ def test_any_axes_may_stand_before_the_tokens(axes):
                                      "(2, 3, 11), got (1, 3, 11)"),
     ({"beta": BETA.float()}, TypeError, "k is float64, but beta is float32: convert one of them"),
     ({"state": STATE.mT}, ValueError, "state must be (…, d, d_v) = (2, 3, 4, 7), got (2, 3, 7, 4)"),
-    ({"state": STATE[:1]}, ValueError, "state must be (…, d, d_v) = (2, 3, 4, 7), got (1, 3, 4, 7)"),
+    ({"state": STATE[:1]}, ValueError,
+     "state must be (…, d, d_v) = (2, 3, 4, 7), got (1, 3, 4, 7)"),
     ({"state": None, "q": Q[..., :0, :], "k": K[..., :0, :], "v": V[..., :0, :]}, ValueError,
      "k must have at least one token, got (2, 3, 0, 4)"),
 ])
 def test_what_does_not_fit_is_named(program, changed, error, message):
     given = {"q": Q, "k": K, "v": V, "log_decay": None, "beta": None, "state": STATE} | changed
-    message = message.replace("LOW", f"{G.exp().min():.3g}").replace("HIGH", f"{G.exp().max():.3g}")
+    low, high = G.exp().aminmax()
+    message = message.replace("LOW", f"{low:.3g}").replace("HIGH", f"{high:.3g}")
     with raises(error, message):
         program(**given)
 
@@ -274,6 +283,8 @@ def test_numpy_arrays_are_refused():
         unit(Q.numpy())
     with raises(TypeError, "log_decay must be a PyTorch tensor, got a NumPy array"):
         decays(G.numpy())
+    with pytest.raises(ValueError, match="log_decay must be finite and at most 0"):
+        decays(-G)
 
 
 @pytest.mark.parametrize(("size", "error"), [(0, ValueError), (2.5, TypeError)])
@@ -286,8 +297,8 @@ def test_a_chunk_has_at_least_one_token(size, error):
     (torch.ones(B, N), TypeError, "real must be a PyTorch tensor of bool, True = no padding, got "
                                   "torch.float32"),
     ([True], TypeError, "real must be a PyTorch tensor of bool, True = no padding, got list"),
-    (torch.ones(N, B).bool(), ValueError, "real must be (b, i) for k (b, h, i, d), got real (11, 2) "
-                                          "and k (2, 3, 11, 4)"),
+    (torch.ones(N, B).bool(), ValueError,
+     "real must be (b, i) for k (b, h, i, d), got real (11, 2) and k (2, 3, 11, 4)"),
 ])
 def test_a_mask_that_does_not_fit_is_named(real, error, message):
     with raises(error, message):

@@ -43,13 +43,14 @@ def recurrent(q, k, v, log_decay=None, beta=None, state=None):
 
 
 def decays(log_decay):
-    """Return the decay between two tokens, (…, i) -> (…, i, j), 0 where j comes after i.
+    """Return the decay between two tokens, (…, i) -> (…, i, j).
 
     Element i, j is what is left at token i of what token j wrote: the product of the decays of the
-    tokens j + 1 to i. It is exp of a difference, which is at most 0, and not a quotient of two
-    products, which may both be 0. Raises TypeError for what is not a tensor.
+    tokens j + 1 to i, or 0 if j comes after i. It is exp of a difference, which is at most 0, and
+    not a quotient of two products, which may both be 0. Raises TypeError for what is not a tensor,
+    ValueError for numbers above 0 or not finite.
     """
-    state_checks.tensor(log_decay, "log_decay")
+    state_checks.logarithms(log_decay)
     total = log_decay.cumsum(dim=-1)
     between = total[..., :, None] - total[..., None, :]  # (…, i, j)
     later = torch.ones_like(between, dtype=torch.bool).triu(1)

@@ -26,13 +26,26 @@ def gates(k, **numbers):
                              f"{tuple(gate.shape)}")
 
 
+def logarithms(log_decay):
+    """Raise unless log_decay is a PyTorch tensor of finite numbers that are at most 0.
+
+    The numbers are looked at on a CPU only; elsewhere, that would wait for the device.
+    """
+    tensor(log_decay, "log_decay")
+    if log_decay.device.type != "cpu" or sys.modules["torch"].compiler.is_compiling():
+        return
+    low, high = (end.item() for end in log_decay.aminmax()) if log_decay.numel() else (0, 0)
+    if not -math.inf < low <= high <= 0:
+        raise ValueError("log_decay must be finite and at most 0, because it is the logarithm of a "
+                         f"decay between 0 and 1, got {low:.3g} to {high:.3g}")
+
+
 def inputs(q, k, v, log_decay=None, beta=None, state=None):
     """Return (log_decay, state), zeros in the place of None, if all arguments fit each other.
 
     q and k are (…, i, d), v is (…, i, d_v), ``log_decay`` and ``beta`` are (…, i), and ``state`` is
     (…, d, d_v), PyTorch tensors of one dtype. The error is TypeError for what is not such a tensor,
-    and ValueError for other shapes and for a log decay that is above 0 or not finite. Values are looked at on a CPU only;
-    elsewhere, that would wait for the device.
+    and ValueError for other shapes and as ``logarithms`` does.
     """
     sides(q, k, v)
     tensor(q, "q")
@@ -45,11 +58,7 @@ def inputs(q, k, v, log_decay=None, beta=None, state=None):
                 if gate is not None})
     if log_decay is None:
         log_decay = k.new_zeros(k.shape[:-1])
-    elif log_decay.device.type == "cpu" and not sys.modules["torch"].compiler.is_compiling():
-        low, high = (end.item() for end in log_decay.aminmax()) if log_decay.numel() else (0, 0)
-        if not -math.inf < low <= high <= 0:
-            raise ValueError("log_decay must be finite and at most 0, because it is the logarithm "
-                             f"of a decay between 0 and 1, got {low:.3g} to {high:.3g}")
+    logarithms(log_decay)
     shape = (*k.shape[:-2], k.shape[-1], v.shape[-1])
     if state is None:
         return log_decay, k.new_zeros(shape)

@@ -135,7 +135,8 @@ MEMORY = {
         None: "Add the cache of the 12 full layers for 2**20 tokens and the 36 states, in bytes, "
               "and divide by 2**30."}, tolerance=0.01),
     "GiB, all full": prediction(EACH * QWEN.layers * 2 ** 20 / 2 ** 30, {
-        None: "All 48 layers cache 2 · 2 · 256 elements of 2 bytes for each token."}, tolerance=0.01),
+        None: "All 48 layers cache 2 · 2 · 256 elements of 2 bytes for each token."},
+        tolerance=0.01),
 }
 
 check = Check({
@@ -152,6 +153,6 @@ check = Check({
         "A state has heads · d · d_v elements. A full layer caches kv_heads · d_head elements for "
         "k and as many for v, for each token.",
         "One state: 32 · 128 · 128 · 4 bytes. One token in one full layer: 2 · 2 · 256 · 2 bytes."),
-        "At that length, the states take little memory: nearly all of it is the cache of the 12 full "
-        "layers."),
+        "At that length, the states take little memory. Nearly all of it is the cache of the 12 "
+        "full layers."),
 })
