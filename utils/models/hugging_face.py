@@ -1,0 +1,105 @@
+"""Load a state dict in the names of Hugging Face into a ``decoder.Decoder``."""
+
+import torch
+
+from utils.models import configuration
+from utils.models.decoder import Decoder
+
+EMBEDDING, UNEMBEDDING = "model.embed_tokens.weight", "lm_head.weight"
+NOT_LEARNED = "rotary_emb.inv_freq"  # stored by older versions; computed from the configuration
+
+
+def names(plan):
+    """Return the names in a state dict for each of ours, {ours: [theirs, …]}.
+
+    Several of theirs are packed into one of ours, along the first axis. ``plan`` is a
+    ``configuration.Plan``.
+    """
+    found = {"embedding.weight": [EMBEDDING], "norm.gain": ["model.norm.weight"]}
+    if not plan.tied:
+        found["unembedding.weight"] = [UNEMBEDDING]
+    for n in range(len(plan.layers)):
+        ours, theirs = f"blocks.{n}.", f"model.layers.{n}."
+        for part, packed in _of_a_layer(plan).items():
+            found[ours + part] = [theirs + name for name in packed]
+    return found
+
+
+def _of_a_layer(plan):
+    """Return {ours: [theirs, …]} of one layer."""
+    kinds = {"attention.W_qkv": plan.qkv_bias, "attention.W_o": plan.out_bias}
+    modules = {"attention.W_qkv": [f"self_attn.{side}_proj" for side in "qkv"],
+               "attention.W_o": ["self_attn.o_proj"]}
+    found = {f"norms.{place}.gain": [f"{name}.weight"] for place, name in plan.norms.items()}
+    if plan.qk_norm != "none":
+        found |= {f"attention.{side}_gain": [f"self_attn.{side}_norm.weight"] for side in "qk"}
+    if plan.sink:
+        found["attention.sink"] = ["self_attn.sinks"]
+    if plan.experts is None:
+        for part in ("gate", "up", "down"):
+            modules[f"feed_forward.{part}"] = [f"mlp.{part}_proj"]
+            kinds[f"feed_forward.{part}"] = plan.hidden_bias
+    else:
+        modules["feed_forward.router"], kinds["feed_forward.router"] = ["mlp.router"], True
+        for ours, theirs in (("up", "gate_up_proj"), ("down", "down_proj")):
+            for bias in ("", "_bias"):
+                found[f"feed_forward.{ours}{bias}"] = [f"mlp.experts.{theirs}{bias}"]
+    for ours, theirs in modules.items():
+        for kind in ("weight", "bias") if kinds[ours] else ("weight",):
+            found[f"{ours}.{kind}"] = [f"{name}.{kind}" for name in theirs]
+    return found
+
+
+def renamed(state, plan):
+    """Return the state dict of ``Decoder(plan)``, new tensors, from one in Hugging Face's names.
+
+    ``state`` maps names to tensors or arrays. Raises ValueError when names are missing or left
+    over, and when embeddings are tied but ``state`` has another unembedding.
+    """
+    table = names(plan)
+    wanted = {theirs for packed in table.values() for theirs in packed}
+    if missing := sorted(wanted - {*state}):
+        hint = ""
+        if missing == [UNEMBEDDING]:
+            hint = (": the embedding may be used twice, but then the configuration must say "
+                    "tie_word_embeddings=True")
+        raise ValueError(f"the state dict has no {_few(missing)}{hint}")
+    spare = [name for name in state if name not in wanted and not name.endswith(NOT_LEARNED)]
+    if plan.tied and UNEMBEDDING in spare:
+        spare.remove(UNEMBEDDING)
+        one, other = (torch.as_tensor(state[name]) for name in (EMBEDDING, UNEMBEDDING))
+        if one.shape != other.shape or not torch.equal(one, other):
+            raise ValueError(f"{UNEMBEDDING} differs from {EMBEDDING}, but the configuration says "
+                             "tie_word_embeddings=True")
+    if spare:
+        raise ValueError(f"the configuration has no place for {_few(spare)}")
+    return {ours: torch.cat([torch.as_tensor(state[name]) for name in packed])
+            for ours, packed in table.items()}
+
+
+def load(config, state):
+    """Return the ``Decoder`` of a configuration with the parameters of ``state``, in evaluation.
+
+    ``config`` is a dict as in a config.json, ``state`` a state dict in Hugging Face's names; the
+    parameters keep their dtypes. Raises as ``configuration.read`` and ``renamed``, and ValueError
+    for a parameter of another shape.
+    """
+    plan = configuration.read(config)
+    with torch.device("meta"):  # no memory for numbers that are replaced
+        model = Decoder(plan)
+    own, widths = model.state_dict(), [plan.n_heads, plan.n_kv_heads, plan.n_kv_heads]
+    for ours, packed in names(plan).items():
+        for name, heads in zip(packed, widths, strict=False):
+            shape = tuple(own[ours].shape)
+            if len(packed) > 1:
+                shape = (heads * plan.d_head, *shape[1:])
+            if name in state and tuple(state[name].shape) != shape:
+                raise ValueError(f"{name} must have the shape {shape}, got "
+                                 f"{tuple(state[name].shape)}")
+    model.load_state_dict(renamed(state, plan), assign=True)
+    return model.eval()
+
+
+def _few(listed):
+    more = f" and {len(listed) - 4} more" if len(listed) > 4 else ""
+    return ", ".join(listed[:4]) + more
