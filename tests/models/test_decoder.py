@@ -9,8 +9,11 @@ from exact import raises
 from torch import nn
 
 from utils import masks, reference
+from utils.attention.heads import split_heads
+from utils.attention.positions import rotary, rotate
 from utils.checks import difference
-from utils.models import configuration, decoder, hugging_face, language_model, norms
+from utils.checks.decoder import PLACES
+from utils.models import configuration, hugging_face, language_model, norms
 from utils.models.configuration import Layer, Plan, Rotation
 from utils.models.decoder import Attention, Block, Decoder, GatedFeedForward, RMSNorm
 from utils.models.experts import Experts
@@ -26,19 +29,7 @@ def random(*shape, seed=0):
     return torch.as_tensor(np.random.default_rng(seed).normal(size=shape))
 
 
-def random_state(config, seed=0):
-    """Return a state dict in Hugging Face's names, random and in float64."""
-    plan = configuration.read(config)
-    ours, found = Decoder(plan).state_dict(), {}
-    widths = [plan.n_heads * plan.d_head, *[plan.n_kv_heads * plan.d_head] * 2]
-    for n, (name, packed) in enumerate(hugging_face.names(plan).items()):
-        values = random(*ours[name].shape, seed=seed + n) / 2
-        parts = values.split(widths) if len(packed) > 1 else [values]
-        found |= zip(packed, parts, strict=True)
-    return found
-
-
-STATE = random_state(LLAMA)
+STATE = hugging_face.random_state(LLAMA)
 TOKENS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 18]])
 
 
@@ -112,6 +103,17 @@ def test_more_experts_cannot_be_chosen_than_there_are():
         Experts(6, 8, 3, 4)
 
 
+@pytest.mark.parametrize("qk_norm", ["head", "width"])
+def test_in_float16_large_q_and_k_are_normalised_without_overflow(qk_norm):
+    plan = configuration.read(CONFIG)._replace(qk_norm=qk_norm)
+    layer = Attention(plan, plan.layers[0]).half()
+    layer.W_qkv.weight.data *= 1000  # squares exceed float16
+    q, k, _ = layer.heads_at(random(2, 5, 12).half(), torch.arange(5))
+    for side in (q, k):
+        assert side.dtype == torch.float16
+        assert (side.square().mean() - 1).abs() < 0.01
+
+
 # --- a block from parts
 
 class Gainless(nn.Module):
@@ -148,7 +150,7 @@ def test_each_norm_of_a_block_acts_in_its_place():
             return x * self.factor
     x = random(2, 5, 12)
     block = Block(Times(2), Times(3), {place: Times(factor) for place, factor in zip(
-        decoder.PLACES, (5, 7, 11, 13), strict=True)})
+        PLACES, (5, 7, 11, 13), strict=True)})
     after_attention = x * (1 + 5 * 2 * 7)
     assert difference(block(x), after_attention * (1 + 11 * 3 * 13)) < 1e-12
     assert difference(Block(Times(2), Times(3), {})(x), x * 3 * 4) < 1e-12
@@ -170,7 +172,7 @@ def test_the_parts_follow_the_plan():
     assert [block.attention.window for block in model.blocks] == [3, None]
     assert [cache.window for cache in model.caches()] == [3, None]
     assert second.attention.rotation is None
-    assert {*first.norms} == {*decoder.PLACES}
+    assert {*first.norms} == {*PLACES}
     assert first.attention.W_qkv.bias is not None
     assert first.attention.W_o.bias is None
     assert model.unembedding is None
@@ -236,6 +238,30 @@ def test_a_tied_model_needs_no_unembedding_and_refuses_another():
     with raises(ValueError, "the state dict has no lm_head.weight: the embedding may be used "
                 "twice, but then the configuration must say tie_word_embeddings=True"):
         hugging_face.load(LLAMA, one)
+
+
+@pytest.mark.parametrize("n_heads", [1, 3])
+def test_sorted_rows_make_halves_of_interleaved_pairs(n_heads):
+    W, x = random(n_heads * 6, 5), random(2, 7, 5, seed=1)
+    cos, sin = rotary(torch.arange(7.0).double(), 6)
+    found = rotate(split_heads(x @ hugging_face.to_halves(W, n_heads).T, n_heads), cos, sin)
+    want = rotate(split_heads(x @ W.T, n_heads), cos, sin, interleaved=True)
+    order = [0, 2, 4, 1, 3, 5]
+    assert difference(found, want[..., order]) < 1e-14
+
+
+def test_a_random_state_is_the_same_each_time_and_fits_every_family():
+    for kind in FAMILIES:
+        config = {**CONFIG, "model_type": kind, "rope_theta": None, "num_local_experts": None,
+                  "rope_scaling": {"rope_type": "default"}}
+        config = {k: v for k, v in config.items() if v is not None}
+        one, other = (hugging_face.random_state(config, seed=4) for _ in range(2))
+        assert all(torch.equal(one[name], other[name]) for name in one)
+        gains = torch.cat([part for name, part in one.items() if "norm" in name])
+        assert abs(gains.mean() - (0 if "gemma" in kind else 1)) < 0.2
+        assert 0.2 < hugging_face.load(config, one)(TOKENS).std() < 20
+    assert not torch.equal(one["model.norm.weight"],
+                           hugging_face.random_state(config)["model.norm.weight"])
 
 
 def test_missing_and_left_over_names_are_told():

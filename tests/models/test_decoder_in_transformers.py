@@ -170,6 +170,8 @@ OLDER = [
                     "rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
     ("Gemma3Text", {"sliding_window_pattern": 3, "head_dim": 8}),
     ("Olmo3", {"rope_theta": 500000.0, "rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
+    ("SmolLM3", {"use_sliding_window": True, "sliding_window": 3, "no_rope_layers": [1, 0, 1, 1]}),
+    ("SmolLM3", {"no_rope_layer_interval": 3}),
     ("Qwen3", {"rope_theta": 77.0, "use_sliding_window": True, "max_window_layers": 2}),
 ]
 

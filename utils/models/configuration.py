@@ -30,6 +30,7 @@ ALSO = {  # fields that one family knows without a default
                 "router_aux_loss_coef"),
     "gemma2": ("hidden_act",), "gemma3_text": ("hidden_act", "rope_local_base_freq")}
 ONLY = {"attention_dropout": (0, None), "pretraining_tp": (1, None), "is_encoder_decoder": (False,),
+        "rope_interleaved": (False, None), "is_llama_config": (True, None),
         "use_bidirectional_attention": (False, None)}
 FLAGS = ("tie_word_embeddings", "attention_bias", "mlp_bias", "use_sliding_window")
 NUMBERS = ("rms_norm_eps", "query_pre_attn_scalar", "swiglu_alpha", "swiglu_limit")

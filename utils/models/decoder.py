@@ -15,11 +15,11 @@ from utils.attention.departures import attention_with_sink, qk_norm, soft_capped
 from utils.attention.grouped import GroupedAttention, grouped_attention
 from utils.attention.positions import rotary, rotate
 from utils.attention.torch import masked_softmax
+from utils.checks import decoder as decoder_checks
 from utils.checks.causal import with_causal
 from utils.models import configuration
 from utils.models.experts import Experts
 
-PLACES = ("before_attention", "after_attention", "before_feed_forward", "after_feed_forward")
 ACTIVATIONS = {"silu": F.silu, "gelu": F.gelu,
                "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh")}
 
@@ -114,7 +114,7 @@ class Block(nn.Module):
 
     def __init__(self, attention, feed_forward, norms):
         super().__init__()
-        _check_places(norms)
+        decoder_checks.places(norms)
         self.attention, self.feed_forward = attention, feed_forward
         self.norms = nn.ModuleDict(norms)
 
@@ -193,9 +193,3 @@ def angles(positions, d, rotation):
 def _wide(x):
     """Return x in float32, or in float64 if it is."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def _check_places(norms):
-    if wrong := [place for place in norms if place not in PLACES]:
-        raise ValueError(f"a norm must be in one of the places {', '.join(PLACES)}, got "
-                         f"{', '.join(map(str, wrong))}")

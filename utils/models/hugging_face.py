@@ -103,3 +103,34 @@ def load(config, state):
 def _few(listed):
     more = f" and {len(listed) - 4} more" if len(listed) > 4 else ""
     return ", ".join(listed[:4]) + more
+
+
+def to_halves(W, n_heads):
+    """Return the rows of W, (h * d, e), sorted from interleaved pairs to halves.
+
+    So sorted, ``q_proj`` and ``k_proj`` for pairs 2n and 2n + 1 of RoPE serve for pairs n and
+    n + d / 2: the scores are the same. Raises RuntimeError when n_heads does not divide the rows.
+    """
+    rows = W.unflatten(0, (n_heads, -1, 2))  # (h, d / 2, 2, e)
+    return rows.transpose(1, 2).flatten(0, 2)
+
+
+def random_state(config, seed=0):
+    """Return random parameters for a configuration, {name: tensor}, in float64.
+
+    Gains are near 1, or near 0 where the factor is 1 + the gain. Raises as ``configuration.read``.
+    """
+    plan, generator = configuration.read(config), torch.Generator().manual_seed(seed)
+    with torch.device("meta"):
+        shapes = {name: part.shape for name, part in Decoder(plan).state_dict().items()}
+    heads, found = [plan.n_heads, plan.n_kv_heads, plan.n_kv_heads], {}
+    for ours, packed in names(plan).items():
+        values = torch.randn(shapes[ours], generator=generator, dtype=torch.float64)
+        values = values * (shapes[ours][-1] ** -0.5 if len(shapes[ours]) > 1 else 0.2)
+        if ours.endswith("gain") and not plan.plus_one:
+            values = values + 1
+        parts = [values]
+        if len(packed) > 1:
+            parts = values.split([n * plan.d_head for n in heads])
+        found |= zip(packed, parts, strict=True)
+    return {name: part.clone() for name, part in found.items()}
