@@ -106,7 +106,7 @@ def _few(listed):
 
 
 def to_halves(W, n_heads):
-    """Return the rows of W, (h * d, e), sorted from interleaved pairs to halves.
+    """Return W (h * d, e), its rows sorted from interleaved to halves.
 
     So sorted, ``q_proj`` and ``k_proj`` for pairs 2n and 2n + 1 of RoPE serve for pairs n and
     n + d / 2: the scores are the same. Raises RuntimeError when n_heads does not divide the rows.

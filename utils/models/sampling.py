@@ -13,7 +13,7 @@ from utils.checks import sampling as sampling_checks
 
 
 def chances(logits, temperature=1.0, top_k=None, top_p=None):
-    """Return the probability of each token, (…, vocabulary), where the unlikely ones have 0.
+    """Return the probability of each token, (…, token), 0 if unlikely.
 
     ``logits`` are divided by ``temperature``; with 0, only the likeliest token is left. ``top_k``
     keeps the k likeliest tokens, and those as likely as the last of them. ``top_p`` then keeps the

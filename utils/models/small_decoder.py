@@ -6,6 +6,7 @@ nothing.
 """
 
 import json
+import warnings
 from pathlib import Path
 
 from utils.models import hugging_face
@@ -28,7 +29,9 @@ def find(download=False):
     They are downloaded only if ``download`` is True; without a network, the result is None, too.
     """
     try:
-        from huggingface_hub import hf_hub_download
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its progress bars
+            from huggingface_hub import hf_hub_download
         return {name: Path(hf_hub_download(REPOSITORY, name, token=False,
                                            local_files_only=not download)) for name in FILES}
     except Exception:  # no network, no such file, no library: there is no model
