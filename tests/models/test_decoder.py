@@ -322,6 +322,17 @@ REFUSED = [
      "{'rope_type': 'linear', 'rope_theta': 50.0}"),
     ({"rope_scaling": {"type": "linear", "factor": 2.0, "beta_fast": 3}},
      "RoPE of rope_type 'linear' does not use beta_fast=3"),
+    ({"rope_scaling": {"rope_type": "linear", "factor": 0.5}},
+     "factor must be at least 1 and finite, got 0.5"),
+    ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
+     "RoPE of rope_type 'llama3' needs low_freq_factor, high_freq_factor, got {'rope_type': "
+     "'llama3', 'factor': 8.0, 'rope_theta': 50.0}"),
+    ({"rope_scaling": {"rope_type": "yarn", "factor": 8.0, "type": "linear"}},
+     "rope_type must be one of default, linear, llama3, yarn, got linear, yarn"),
+    ({"model_type": "olmo3", "rope_theta": None, "rope_parameters": {"full_attention": {
+        "rope_type": "yarn", "factor": 8.0, "truncate": False}}},
+     "truncate=False is not supported where RoPE differs between layers: transformers does not use "
+     "it there"),
     ({"rope_theta": None, "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5,
                                               "rope_theta": 50.0}},
      "RoPE of rope_type 'default' does not use partial_rotary_factor=0.5"),

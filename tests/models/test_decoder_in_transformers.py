@@ -28,6 +28,8 @@ MODELS = {  # the class of the model, and what its configuration says besides th
                                                    "tie_word_embeddings": True}),
     "llama, linear": ("Llama", {"rope_parameters": {"rope_type": "linear", "factor": 2.5,
                                                     "rope_theta": 90.0}}),
+    "llama 3": ("Llama", {"rope_parameters": LLAMA_3}),
+    "llama, YaRN": ("Llama", {"rope_parameters": YARN, "head_dim": 12}),
     "llama, gelu": ("Llama", {"hidden_act": "gelu", "num_key_value_heads": 6}),
     "mistral": ("Mistral", WINDOW),
     "mistral without window": ("Mistral", {"sliding_window": None, "head_dim": 6}),
@@ -56,6 +58,17 @@ MODELS = {  # the class of the model, and what its configuration says besides th
         "head_dim": 4, **WINDOW, "num_local_experts": 3, "num_experts_per_tok": 3,
         "attention_bias": False, "layer_types": ["full_attention"] * 3 + ["sliding_attention"],
         "rope_parameters": {"rope_type": "linear", "rope_theta": 60.0, "factor": 2.0}}),
+    "gpt-oss, YaRN": ("GptOss", {
+        "head_dim": 12, **WINDOW, "num_local_experts": 3, "num_experts_per_tok": 2,
+        "rope_parameters": {**YARN, "beta_fast": 8.0, "beta_slow": 0.3, "truncate": False}}),
+    "qwen3, YaRN with a factor": ("Qwen3", {
+        "head_dim": 8, "rope_parameters": {**YARN, "attention_factor": 1.3}}),
+    "mistral, YaRN with two scales": ("Mistral", {
+        **WINDOW, "head_dim": 8, "rope_parameters": {**YARN, "mscale": 1.2,
+                                                     "mscale_all_dim": 0.7}}),
+    "olmo3, YaRN in full layers": ("Olmo3", {**WINDOW, "rope_parameters": {
+        "full_attention": YARN, "sliding_attention": {"rope_type": "default",
+                                                      "rope_theta": 50.0}}}),
     "olmo2": ("Olmo2", {}),
     "olmo3": ("Olmo3", {**WINDOW}),
     "olmo3, two bases, tied": ("Olmo3", {**WINDOW, "rope_parameters": BY_KIND,
@@ -157,9 +170,8 @@ def test_what_a_configuration_leaves_out_is_as_in_transformers(kind):
     theirs = getattr(transformers, f"{kind}Config")
     sizes = {**{name: SIZES[name] for name in configuration.SIZES}, "num_attention_heads": 32,
              "hidden_size": 256}
-    more = {"rope_scaling": {"rope_type": "default"}} if kind == "GptOss" else {}
-    whole = theirs(**sizes, **more).to_dict()
-    brief = {"model_type": theirs.model_type, **sizes, **more}
+    whole = theirs(**sizes).to_dict()
+    brief = {"model_type": theirs.model_type, **sizes}
     assert configuration.read(brief) == configuration.read(whole)
 
 
@@ -169,6 +181,10 @@ OLDER = [
     ("Gemma3Text", {"rope_theta": 77.0, "rope_local_base_freq": 55.0, "head_dim": 8,
                     "rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
     ("Gemma3Text", {"sliding_window_pattern": 3, "head_dim": 8}),
+    ("Llama", {"rope_theta": 5e5, "max_position_embeddings": 4096, "rope_scaling": {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}}),
+    ("Qwen2", {"rope_theta": 1e6, "rope_scaling": {
+        "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}),
     ("Olmo3", {"rope_theta": 500000.0, "rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
     ("SmolLM3", {"use_sliding_window": True, "sliding_window": 3, "no_rope_layers": [1, 0, 1, 1]}),
     ("SmolLM3", {"no_rope_layer_interval": 3}),

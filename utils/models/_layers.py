@@ -5,25 +5,14 @@ from typing import NamedTuple
 
 from utils.checks import cache as cache_checks
 from utils.models.families import BASES, GPT_OSS_ROPE, LOCAL_BASES
+from utils.models.rotation import SCALINGS, Rotation, frequencies
 
 FULL, LOCAL = "full_attention", "sliding_attention"
 OLDER = ("rope_theta", "rope_scaling")  # before rope_parameters
-SCALINGS = {  # the options of each kind of RoPE, those that it must have first
-    "default": ((), ()),
-    "linear": (("factor",), ()),
-}
-
-
-class Rotation(NamedTuple):
-    """How q and k are rotated: RoPE's ``base``, and how its frequencies are scaled."""
-
-    base: float
-    kind: str = "default"
-    options: tuple = ()  # of (name, value)
 
 
 class Layer(NamedTuple):
-    """What may differ between layers: a ``window`` of tokens, a rotation; None = without."""
+    """What may differ between layers: a ``window`` of tokens, a ``Rotation``; None = without."""
 
     window: int | None
     rotation: Rotation | None
@@ -34,11 +23,13 @@ def listed(fields, names):
     return ", ".join(f"{name}={fields[name]!r}" for name in names)
 
 
-def layers(kind, family, fields, n_layers):
+def layers(kind, family, fields, n_layers, d_head):
     """Return a ``Layer`` for each layer."""
     rotated = _rotated(fields, n_layers)
     kinds = _kinds(kind, family, fields, n_layers, rotated)
     rotations = _rotations(kind, family, fields)
+    for rotation in rotations.values():
+        frequencies(rotation, d_head)  # raises here, and not when the model is called
     window = fields.get("sliding_window")
     if LOCAL in kinds:
         if window is None or not fields.get("use_sliding_window", True):
@@ -114,11 +105,11 @@ def _rotations(kind, family, fields):
             raise ValueError(f"rope_theta={full['rope_theta']} of olmo3: say in rope_parameters "
                              f"whether it holds for {FULL}, for {LOCAL} or both")
     bases = {FULL: base, LOCAL: LOCAL_BASES.get(kind, base)}
-    return {of: _rotation(told or {}, bases[of], fields)
+    return {of: _rotation(told or {}, bases[of], fields, family.by_kind)
             for of, told in ((FULL, full), (LOCAL, local))}
 
 
-def _rotation(told, base, fields):
+def _rotation(told, base, fields, family_by_kind):
     """Return the ``Rotation`` of a dict such as {"rope_type": "linear", "factor": 8.0}."""
     options = {name: value for name, value in told.items() if value is not None}
     base = options.pop("rope_theta", base)
@@ -133,6 +124,9 @@ def _rotation(told, base, fields):
         raise ValueError(f"RoPE of rope_type {kind!r} needs {', '.join(missing)}, got {told}")
     if unknown := [name for name in options if name not in (*needed, *more)]:
         raise ValueError(f"RoPE of rope_type {kind!r} does not use {listed(options, unknown)}")
+    if family_by_kind and not options.get("truncate", True):
+        raise ValueError("truncate=False is not supported where RoPE differs between layers: "
+                         "transformers does not use it there")
     if bad := [name for name, value in {"rope_theta": base, **options}.items()
                if not isinstance(value, numbers.Real)]:
         raise TypeError(f"{listed({'rope_theta': base, **options}, bad)} must be a number")

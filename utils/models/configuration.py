@@ -12,8 +12,9 @@ from typing import NamedTuple
 from utils import checks
 from utils.checks import cache as cache_checks
 from utils.models import _layers
-from utils.models._layers import OLDER, SCALINGS, Layer, Rotation, listed
+from utils.models._layers import OLDER, Layer, listed
 from utils.models.families import FAMILIES, SIZES
+from utils.models.rotation import SCALINGS, Rotation
 
 __all__ = ["SCALINGS", "Layer", "Plan", "Rotation", "read"]
 
@@ -101,7 +102,7 @@ def read(config):
         "end": tuple(checks.count(token, "eos_token_id", 0) for token in end)}
     plan |= family.fixed or {}
     return Plan(n_tokens, d_model, d_hidden, n_heads, n_kv_heads, d_head,
-                _layers.layers(kind, family, fields, n_layers), family.norms,
+                _layers.layers(kind, family, fields, n_layers, d_head), family.norms,
                 fields.get("query_pre_attn_scalar", d_head) ** -0.5, **plan)
 
 

@@ -13,12 +13,13 @@ from utils import checks
 from utils.attention.cache import Cache
 from utils.attention.departures import attention_with_sink, qk_norm, soft_capped
 from utils.attention.grouped import GroupedAttention, grouped_attention
-from utils.attention.positions import rotary, rotate
+from utils.attention.positions import rotate
 from utils.attention.torch import masked_softmax
 from utils.checks import decoder as decoder_checks
 from utils.checks.causal import with_causal
 from utils.models import configuration
 from utils.models.experts import Experts
+from utils.models.rotation import angles
 
 ACTIVATIONS = {"silu": F.silu, "gelu": F.gelu,
                "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh")}
@@ -177,17 +178,6 @@ def block(plan, layer):
         feed_forward = Experts(plan.d_model, plan.d_hidden, *plan.experts)
     norms = {place: RMSNorm(plan.d_model, plan.eps, plan.plus_one) for place in plan.norms}
     return Block(Attention(plan, layer), feed_forward, norms)
-
-
-def angles(positions, d, rotation):
-    """Return cos and sin for ``rotate``, (…, i) -> (…, i, d / 2), in float64.
-
-    ``rotation`` is a ``configuration.Rotation``.
-    """
-    positions = positions.double()
-    if rotation.kind == "linear":
-        positions = positions / dict(rotation.options)["factor"]
-    return rotary(positions, d, rotation.base)
 
 
 def _wide(x):
