@@ -250,6 +250,18 @@ def test_sorted_rows_make_halves_of_interleaved_pairs(n_heads):
     assert difference(found, want[..., order]) < 1e-14
 
 
+def test_what_is_not_a_state_dict_or_not_pairs_is_refused():
+    with raises(TypeError, "state must map names to tensors, got list"):
+        hugging_face.load(LLAMA, [*STATE])
+    with raises(TypeError, "model.norm.weight must be a tensor or an array, got list"):
+        hugging_face.load(LLAMA, {**STATE, "model.norm.weight": [1.0] * 12})
+    with raises(ValueError, "the rows of W must be those of n_heads=3 heads with an even d, got "
+                "(9, 5)"):
+        hugging_face.to_halves(random(9, 5), 3)
+    with raises(TypeError, "W must be a tensor, got str"):
+        hugging_face.to_halves("W", 3)
+
+
 def test_a_random_state_is_the_same_each_time_and_fits_every_family():
     for kind in FAMILIES:
         config = {**CONFIG, "model_type": kind, "rope_theta": None, "num_local_experts": None,
@@ -302,8 +314,8 @@ REFUSED = [
     ({"hidden_size": None, "vocab_size": None}, "the configuration has no vocab_size, hidden_size"),
     ({"attention_dropout": 0.1}, "a llama model with attention_dropout=0.1 is not supported; only "
      "attention_dropout=0"),
-    ({"pretraining_tp": 2}, "a llama model with pretraining_tp=2 is not supported; only "
-     "pretraining_tp=1"),
+    ({"rope_interleaved": True}, "a llama model with rope_interleaved=True is not supported; only "
+     "rope_interleaved=False"),
     ({"hidden_act": "relu"}, "hidden_act must be one of silu, gelu, gelu_pytorch_tanh, got 'relu'"),
     ({"num_key_value_heads": 4}, "n_kv_heads must divide n_heads=6, got n_kv_heads=4; possible: "
      "1, 2, 3, 6"),
@@ -410,11 +422,20 @@ def test_only_a_dict_is_a_configuration():
 
 def test_fields_that_change_no_logits_are_accepted():
     more = {"use_cache": False, "torch_dtype": "bfloat16", "architectures": ["LlamaForCausalLM"],
-            "unknown": None, "rope_scaling": None, "eos_token_id": [2, 7], "bos_token_id": 1}
+            "unknown": None, "rope_scaling": None, "pretraining_tp": 2,
+            "eos_token_id": [2, 7], "bos_token_id": 1}
     assert configuration.read({**CONFIG, **more}) == configuration.read(
         {**CONFIG, "eos_token_id": [2, 7]})
     assert configuration.read({**CONFIG, "eos_token_id": 5}).end == (5,)
     assert configuration.read({**CONFIG, "eos_token_id": None}).end == ()
+
+
+@pytest.mark.parametrize(("kind", "start"), [("gemma3_text", 0), ("qwen3", 1), ("olmo3", 1)])
+def test_a_new_model_begins_with_gains_of_one(kind, start):
+    model = Decoder({**CONFIG, "model_type": kind, "rope_theta": None})
+    gains = [p for name, p in model.named_parameters() if "gain" in name]
+    assert len(gains) == 2 * (len(model.blocks[0].norms) + 2) + 1
+    assert all((gain == start).all() for gain in gains)
 
 
 def test_the_scale_is_that_of_the_query():

@@ -60,7 +60,7 @@ MODELS = {  # the class of the model, and what its configuration says besides th
         "rope_parameters": {"rope_type": "linear", "rope_theta": 60.0, "factor": 2.0}}),
     "gpt-oss, YaRN": ("GptOss", {
         "head_dim": 12, **WINDOW, "num_local_experts": 3, "num_experts_per_tok": 2,
-        "rope_parameters": {**YARN, "beta_fast": 8.0, "beta_slow": 0.3, "truncate": False}}),
+        "rope_parameters": {**YARN, "beta_fast": 2.0, "beta_slow": 0.3, "truncate": False}}),
     "qwen3, YaRN with a factor": ("Qwen3", {
         "head_dim": 8, "rope_parameters": {**YARN, "attention_factor": 1.3}}),
     "mistral, YaRN with two scales": ("Mistral", {

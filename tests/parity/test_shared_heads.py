@@ -116,6 +116,13 @@ def test_names_and_shapes_that_do_not_fit_are_refused():
         shared_heads.from_grouped({"qkv_proj.weight": np.zeros((4, 3))}, 2, 1)
 
 
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_what_is_converted_shares_no_memory(name):
+    params = parameters()
+    for found in LAYOUTS[name][0](params, HEADS, KV_HEADS).values():
+        assert not any(np.shares_memory(found, array) for array in params.values())
+
+
 def test_the_arguments_stay_as_they_are():
     params = shared_heads.to_fused(parameters(), HEADS, KV_HEADS)
     before = {name: array.copy() for name, array in params.items()}

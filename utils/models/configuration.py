@@ -19,19 +19,22 @@ from utils.models.rotation import SCALINGS, Rotation
 __all__ = ["SCALINGS", "Layer", "Plan", "Rotation", "read"]
 
 ACTIVATIONS = ("silu", "gelu", "gelu_pytorch_tanh")
-# Fields that change no logits, or only say what this model does in any case.
+# Fields that change no logits, or only say what this model does in any case. (pretraining_tp cuts
+# products of matrices into parts, with the same result.)
 HARMLESS = {
     "_name_or_path", "_sliding_window_pattern", "architectures", "attn_implementation",
     "bos_token_id", "cache_implementation", "chunk_size_feed_forward", "dtype", "id2label",
     "initializer_range", "label2id", "model_type", "output_attentions", "output_hidden_states",
-    "pad_token_id", "problem_type", "return_dict", "torch_dtype", "transformers_version",
-    "use_cache"}
+    "pad_token_id", "pretraining_tp", "problem_type", "return_dict", "torch_dtype",
+    "transformers_version", "use_cache"}
 ALSO = {  # fields that one family knows without a default
+    "smollm3": ("max_window_layers",),
     "gpt_oss": ("experts_per_token", "initial_context_length", "output_router_logits",
                 "router_aux_loss_coef"),
     "gemma2": ("hidden_act",), "gemma3_text": ("hidden_act", "rope_local_base_freq")}
-ONLY = {"attention_dropout": (0, None), "pretraining_tp": (1, None), "is_encoder_decoder": (False,),
-        "rope_interleaved": (False, None), "is_llama_config": (True, None),
+ONLY = {"attention_dropout": (0, None), "is_encoder_decoder": (False,),
+        "is_llama_config": (True, None), "rope_interleaved": (False, None),
+        "use_mrope": (False, None),
         "use_bidirectional_attention": (False, None)}
 FLAGS = ("tie_word_embeddings", "attention_bias", "mlp_bias", "use_sliding_window")
 NUMBERS = ("rms_norm_eps", "query_pre_attn_scalar", "swiglu_alpha", "swiglu_limit")

@@ -48,7 +48,7 @@ _PLUS_ONE = {"plus_one": True, "scaled_embedding": True}
 
 FAMILIES = {
     "llama": Family({**_SAME, "max_position_embeddings": 2048, "attention_bias": False,
-                     "mlp_bias": False, "pretraining_tp": 1, "eos_token_id": 2}),
+                     "mlp_bias": False, "eos_token_id": 2}),
     "mistral": Family({**_SAME, "num_key_value_heads": 8, "sliding_window": 4096,
                        "max_position_embeddings": 131072, "eos_token_id": 2}),
     "qwen2": Family(_QWEN, fixed={"qkv_bias": True, "out_bias": False}),

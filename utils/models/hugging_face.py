@@ -2,6 +2,7 @@
 
 import torch
 
+from utils.checks import decoder as decoder_checks
 from utils.models import configuration
 from utils.models.decoder import Decoder
 
@@ -56,6 +57,7 @@ def renamed(state, plan):
     ``state`` maps names to tensors or arrays. Raises ValueError when names are missing or left
     over, and when embeddings are tied but ``state`` has another unembedding.
     """
+    decoder_checks.state(state)
     table = names(plan)
     wanted = {theirs for packed in table.values() for theirs in packed}
     if missing := sorted(wanted - {*state}):
@@ -82,9 +84,10 @@ def load(config, state):
 
     ``config`` is a dict as in a config.json, ``state`` a state dict in Hugging Face's names; the
     parameters keep their dtypes. Raises as ``configuration.read`` and ``renamed``, and ValueError
-    for a parameter of another shape.
+    for a parameter of another shape, TypeError for a ``state`` that is no dict of tensors.
     """
     plan = configuration.read(config)
+    decoder_checks.state(state)
     with torch.device("meta"):  # no memory for numbers that are replaced
         model = Decoder(plan)
     own, widths = model.state_dict(), [plan.n_heads, plan.n_kv_heads, plan.n_kv_heads]
@@ -109,8 +112,10 @@ def to_halves(W, n_heads):
     """Return W (h * d, e), its rows sorted from interleaved to halves.
 
     So sorted, ``q_proj`` and ``k_proj`` for pairs 2n and 2n + 1 of RoPE serve for pairs n and
-    n + d / 2: the scores are the same. Raises RuntimeError when n_heads does not divide the rows.
+    n + d / 2: the scores are the same. Raises ValueError unless the rows are those of n_heads heads
+    with an even d, TypeError unless W is a tensor.
     """
+    decoder_checks.pairs(W, n_heads)
     rows = W.unflatten(0, (n_heads, -1, 2))  # (h, d / 2, 2, e)
     return rows.transpose(1, 2).flatten(0, 2)
 
