@@ -49,18 +49,25 @@ def grouped_attention(q, k, v, keep=None, causal=False):
 class GroupedAttention(CausalAttention):
     """``CausalAttention`` with fewer heads of k and v than of q, (b, i, e) -> (b, i, e).
 
-    ``W_qkv`` packs the projections as [q | k | v], where k and v have fewer heads. Raises
-    ValueError when n_kv_heads does not divide n_heads, and as ``CausalAttention`` does.
+    ``W_qkv`` packs the projections as [q | k | v], where k and v have fewer heads. With ``d_head``,
+    heads have this dimension in place of d_model / n_heads. Raises ValueError when n_kv_heads does
+    not divide n_heads, and as ``CausalAttention`` does.
     """
 
     attend = staticmethod(grouped_attention)
 
-    def __init__(self, d_model, n_heads, n_kv_heads, window=None, bias=True):
-        super().__init__(d_model, n_heads, window, bias)
+    def __init__(self, d_model, n_heads, n_kv_heads, window=None, bias=True, d_head=None):
+        width = d_model
+        if d_head is not None:
+            checks.counts(d_model=d_model, n_heads=n_heads, d_head=d_head)
+            width = n_heads * d_head
+        super().__init__(width, n_heads, window, bias)
         cache_checks.group(n_heads, n_kv_heads)
-        kv_width = n_kv_heads * (d_model // n_heads)
-        self.n_kv_heads, self.widths = n_kv_heads, [d_model, kv_width, kv_width]
+        kv_width = n_kv_heads * (width // n_heads)
+        self.n_kv_heads, self.widths = n_kv_heads, [width, kv_width, kv_width]
         self.W_qkv = nn.Linear(d_model, sum(self.widths), bias=bias)
+        if width != d_model:
+            self.W_o = nn.Linear(width, d_model, bias=bias)
 
     def project(self, x):
         """Return q, k, v split into heads: (b, h, i, d), (b, h_kv, i, d), (b, h_kv, i, d)."""

@@ -28,7 +28,8 @@ def linear(names):
 # The names of the nn.Linear modules for q, k, v and out, by chapter.
 NAMES = {"multi_head_layer": ("q_linear", "k_linear", "v_linear", "out"),
          "einsum": ("w_qs", "w_ks", "w_vs", "fc"),
-         "sequence_first": ("query.linear", "key.linear", "value.linear", "output")}
+         "sequence_first": ("query.linear", "key.linear", "value.linear", "output"),
+         "todays_decoder": ("q_proj", "k_proj", "v_proj", "o_proj")}  # as at Hugging Face
 HOUSE = Layout([(f"W_{n}", f"b_{n}") for n in "qkvo"], in_out=True)
 LISTED = Layout([(f"{n} kernel", f"{n} bias") for n in ("query", "key", "value", "output")], True)
 GPT2 = Layout([("c_attn w", "c_attn b"), ("c_proj w", "c_proj b")], in_out=True)
@@ -74,7 +75,8 @@ def read(params, layout=HOUSE):
         if len(pairs) == 4 and widths[1] == widths[2] < widths[0] and (
                 widths[0] % widths[1] == 0 and pairs[3][0].shape[0] == widths[0]):
             hint = (f"; k and v have {widths[1]} outputs and q has {widths[0]}, so heads of q "
-                    "share heads of k and v: repeat the heads of k and v first")
+                    "share heads of k and v: repeat the heads of k and v first, as "
+                    "shared_heads.to_weight_set does")
         raise ValueError(f"kernels must be {wanted}, got {shapes}, which do not fit together{hint}")
     return [(kernel, np.zeros(kernel.shape[1], kernel.dtype) if bias is None else bias)
             for kernel, bias in pairs]
