@@ -3,8 +3,8 @@
     python scripts/references.py
 
 Every link to another host in the text of a chapter comes in, with the pages that cite it. Titles
-stand in ``scripts/references.yml``; a thread is called by its repository and number, and what it is
-cited for is the sentence in which it is cited, or the fault of which it is a case.
+and what a thing is cited for stand in ``scripts/references.yml``. A thread is called by its
+repository and number; without an entry, it is cited for the sentence in which it is cited.
 """
 
 import json
@@ -28,10 +28,11 @@ OWN = ("https://colab.research.google.com/", "https://github.com/OWNER/")
 THREAD = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull|discussions)/(\d+)")
 HEAD = """# References
 
-What the course leans on, and where: papers, manuals, programs to read, and the threads in which
-real bugs were found and mended. After the colon stands what a thing is cited for, and in brackets
-the pages that cite it. *A case of …* names the fault as the doctor does; a case without a page is
-linked by the doctor alone.
+The course relies on these papers, manuals and programs, and on threads in which real bugs were
+found and fixed. Each entry says what it is cited for, and names the pages that cite it. Papers are
+sorted by author, manuals and programs by name, and threads by repository and number. The year of a
+paper is that of its first version. A *case* is a program with a fault that the doctor can name; a
+case without a page is linked by the doctor alone.
 """
 BY_HAND = yaml.safe_load((ROOT / "scripts" / "references.yml").read_text(encoding="utf-8"))
 GROUPS = {"Papers": "papers", "Manuals": "manuals", "Programs and texts": "programs"}
@@ -74,13 +75,25 @@ def sentence(paragraph, match):
 
 
 def purpose(address, cited):
-    """Return what a thread is cited for."""
-    by_hand = BY_HAND["threads"].get(address)
-    if by_hand:
-        return by_hand
-    cases = [fault.name for fault in FAULTS.values() if fault.case == address]
-    told = max((said for _, said in cited), key=len)
-    return f"a case of *{cases[0]}*" if cases else told
+    """Return what a thread is cited for, in sentences."""
+    told = BY_HAND["threads"].get(address)
+    if not told and cited:
+        told = max((said for _, said in cited), key=len) + "."
+        told = told[0].upper() + told[1:]
+    cases = [f"*{fault.name}*" for fault in FAULTS.values() if fault.case == address]
+    case = cases and f"It is a case of {' and of '.join(cases)}."
+    return " ".join(filter(None, (told, case)))
+
+
+def by_name(title):
+    """Return the key by which a title is sorted, as text without marks."""
+    return title.replace("`", "").casefold()
+
+
+def by_number(address):
+    """Return the key by which a thread is sorted: its repository and its number."""
+    match = THREAD.match(address)
+    return (match[1].casefold(), int(match[2])) if match else (address.casefold(), 0)
 
 
 def line(address, title, why, cited):
@@ -100,14 +113,15 @@ def page():
     """Return the text of the page."""
     found, parts = citations(), [HEAD]
     for heading, group in GROUPS.items():
+        ordered = sorted(BY_HAND[group].items(), key=lambda item: by_name(item[1]["title"]))
         mine = [line(address, known["title"], known["for"], found.pop(address))
-                for address, known in BY_HAND[group].items() if address in found]
+                for address, known in ordered if address in found]
         parts.append(f"## {heading}\n\n" + "\n".join(mine) + "\n")
     for fault in FAULTS.values():
         if fault.case:
             found.setdefault(fault.case, [])
-    threads = {address: THREAD.match(address) for address in sorted(found, key=str.lower)}
-    mine = [line(address, f"{match[1]} #{match[2]}", purpose(address, found[address] or [("", "")]),
+    threads = {address: THREAD.match(address) for address in sorted(found, key=by_number)}
+    mine = [line(address, f"{match[1]} #{match[2]}", purpose(address, found[address]),
                  found[address]) for address, match in threads.items() if match]
     parts.append("## Threads\n\n" + "\n".join(mine) + "\n")
     rest = [line(address, address.partition("//")[2], "", found[address])

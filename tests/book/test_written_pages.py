@@ -46,6 +46,55 @@ def test_every_reference_says_what_it_is_for_and_where():
         assert case or re.search(r" \(\[\w+\]\([\w./]+\)(, \[\w+\]\([\w./]+\))*\)$", line), line
 
 
+def test_every_entry_by_hand_is_a_sentence():
+    told = list(references.BY_HAND["threads"].values())
+    told += [entry["for"] for group in references.GROUPS.values()
+             for entry in references.BY_HAND[group].values()]
+    assert len(told) > 150
+    for one in told:
+        assert re.fullmatch(r"[A-Z`].*\.", one), f"not a sentence: {one}"
+
+
+def test_references_are_sorted():
+    parts = re.split(r"^## .*\n", REFERENCES, flags=re.MULTILINE)[1:]
+    entries = [re.findall(r"^- \[((?:[^\[\]]|\[[^\]]*\])*)\]\((\S+)\):", part, re.MULTILINE)
+               for part in parts]
+    assert [len(some) > 20 for some in entries] == [True] * 4
+    for some in entries[:3]:
+        titles = [references.by_name(title) for title, _ in some]
+        assert titles == sorted(titles)
+    numbers = [references.by_number(address) for _, address in entries[3]]
+    assert numbers == sorted(numbers)
+    first, second = (f"https://github.com/pytorch/pytorch/{kind}" for kind in (
+        "pull/99282", "issues/103082"))
+    assert REFERENCES.index("pytorch #99282") < REFERENCES.index("pytorch #103082")
+    assert references.by_number(first) < references.by_number(second)
+
+
+def test_the_order_of_what_is_written_by_hand_does_not_matter(monkeypatch):
+    turned = {group: dict(reversed(mine.items())) for group, mine in references.BY_HAND.items()}
+    monkeypatch.setattr(references, "BY_HAND", turned)
+    assert references.page() == REFERENCES
+
+
+def test_a_paper_has_one_year_on_all_pages():
+    years = {address: re.search(r"\((\d{4})\)", known["title"])
+             for address, known in references.BY_HAND["papers"].items()}
+    for path in references.pages():
+        text = references.text(path)
+        for match in references.LINK.finditer(text):
+            near = re.findall(r"\((\d{4})\)", text[max(0, match.start() - 50):match.start()])
+            if years.get(match[2]) and near:
+                assert near[-1] == years[match[2]][1], f"{path.stem}: {match[0]}"
+
+
+def test_what_a_case_is_a_case_of_is_said():
+    assert references.purpose("https://github.com/BobMcDear/attorch/issues/14", []).endswith(
+        "It is a case of *constant scale* and of *shared head*.")
+    assert references.purpose("https://a.b", [("", "short"), ("", "the long one")]) == (
+        "The long one.")
+
+
 def test_titles_by_hand_are_all_cited():
     assert {address for group in references.BY_HAND.values() for address in group} <= outside(
         REFERENCES)

@@ -324,6 +324,7 @@ def test_the_report_says_what_where_and_how_sure():
         "program is sick: constant scale. The scores are multiplied by the same number",
         "  at every d; expected 1/√d. Here: the scale is 0.3.",
         "  Look at the line that divides the scores → chapter scaled_dot_product",
+        "  A real case: https://github.com/BobMcDear/attorch/issues/14",
         "  Attention with this fault gives the same outputs in 12 of 12 cases (float64,",
         "    largest difference < 1e-9)."]
 
@@ -339,7 +340,7 @@ def test_several_faults_are_explained_one_by_one():
         "program is sick: no scale and mask inverted.",
         "  no scale: The scores are not divided by √d, so the softmax is too sharp.",
         "    Look at the line that divides the scores → chapter scaled_dot_product",
-        "    A real case: https://github.com/karpathy/ng-video-lecture/pull/6"]
+        "    A real case: https://github.com/mlc-ai/mlc-llm/pull/3426"]
 
 
 def test_a_class_of_faults_is_named_as_such():

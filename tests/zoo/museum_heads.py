@@ -130,7 +130,7 @@ def rows_from_strides(x, memory, weights, n_heads, keep):
 
 
 @specimen("layer", "other example's mask", framework="tensorflow", fully_masked="average",
-          source="https://github.com/lsdefine/attention-is-all-you-need-keras/issues/36",
+          source="https://github.com/lsdefine/attention-is-all-you-need-keras/issues/28",
           note="rows are (h, b) and the mask is repeated as (b, h)",
           fixed=("tf.repeat(keep, n_head, axis=0)", "tf.tile(keep, (n_head, 1, 1))"),
           masks="heads alike")

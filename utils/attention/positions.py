@@ -80,7 +80,7 @@ def alibi_slopes(n_heads):
     For n = 2^k heads, the slopes are 2^(-8 / n), 2^(-16 / n), …, 2^-8. For another number, the
     slopes of the next smaller power of two come first, then every other slope of the next larger
     one, starting with its first. Raises ValueError for fewer than one head. Source: Press, Smith
-    and Lewis 2022, https://arxiv.org/abs/2108.12409, section 3, and their program.
+    and Lewis 2021, https://arxiv.org/abs/2108.12409, section 3, and their program.
     """
     checks.count(n_heads, "n_heads")
     power = 2 ** (int(n_heads).bit_length() - 1)  # the largest power of two <= n_heads

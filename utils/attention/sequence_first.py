@@ -102,7 +102,7 @@ class AlibiMultiHeadAttention(MultiHeadAttention):
     """``MultiHeadAttention`` with ALiBi: distance reduces a score.
 
     ``align`` as in ``masks.causal``; it is required only when n_q != n_k. Other attributes and
-    arguments are those of ``MultiHeadAttention``. Source: Press, Smith and Lewis 2022,
+    arguments are those of ``MultiHeadAttention``. Source: Press, Smith and Lewis 2021,
     https://arxiv.org/abs/2108.12409, section 3.
     """
 

@@ -1,7 +1,7 @@
 """The faults with a name: what each one does, where to look for it, and which chapter teaches it.
 
 A layer and a decoder contain a kernel, so they can have the faults of a kernel, too. The programs
-with these faults are in ``utils.doctor.faulty``.
+with these faults are in ``utils.doctor.faulty``. (Over 200 lines, since it is one table.)
 """
 
 from typing import NamedTuple
@@ -24,17 +24,17 @@ MASK = "the line that applies the mask to the scores"
 POSITIONS = "the line that makes the causal mask (tril, triu, diagonal=)"
 KERNEL = (
     Fault("no scale", "kernel", "The scores are not divided by √d, so the softmax is too sharp.",
-          SCALE, "scaled_dot_product", "https://github.com/karpathy/ng-video-lecture/pull/6"),
+          SCALE, "scaled_dot_product", "https://github.com/mlc-ai/mlc-llm/pull/3426"),
     Fault("scale by sqrt(d_model)", "kernel",
           "The scores are divided by √d_model; expected: √d, the dimension of one head.",
           SCALE, "scaled_dot_product", "https://github.com/lucidrains/vit-pytorch/issues/65"),
     Fault("constant scale", "kernel",
           "The scores are multiplied by the same number at every d; expected 1/√d.",
-          SCALE, "scaled_dot_product"),
+          SCALE, "scaled_dot_product", "https://github.com/BobMcDear/attorch/issues/14"),
     Fault("scaled twice", "kernel",
           "The scores are divided by √d twice, so by d.",
           SCALE + ", and the function that gets the result (SDPA scales by itself)",
-          "scaled_dot_product", "https://github.com/esceptico/perceiver-io/issues/9"),
+          "scaled_dot_product", "https://github.com/huggingface/transformers/pull/38290"),
     Fault("scaled after softmax", "kernel",
           "The weights are divided by √d after the softmax, so they no longer sum to 1.",
           SCALE + ": it belongs before the softmax", "scaled_dot_product",
@@ -45,7 +45,8 @@ KERNEL = (
           "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146"),
     Fault("softmax over heads", "kernel",
           "The weights sum to 1 over the heads; expected over the keys.",
-          SOFTMAX, "sequence_first", "https://github.com/PetrochukM/PyTorch-NLP/issues/2"),
+          SOFTMAX, "sequence_first",
+          "https://github.com/CAMMA-public/rendezvous-in-time/issues/3"),
     Fault("softmax over heads and keys", "kernel",
           "One softmax runs over all heads and keys together; expected one for each head.",
           SOFTMAX + ", and a flatten before it", "sequence_first",
@@ -108,7 +109,7 @@ PACKED = "the chunk, split or reshape that separates q, k and v"
 LAYER = (
     Fault("split without transpose", "layer",
           "The projection is viewed as (b, h, i, d) without a transpose, which tears the heads.",
-          SPLIT, "view_and_transpose", "https://github.com/reczoo/FuxiCTR/issues/30"),
+          SPLIT, "view_and_transpose"),
     Fault("merge without transpose", "layer",
           "The context (b, h, i, d) is reshaped without the transpose, which mixes tokens.",
           MERGE, "view_and_transpose", "https://github.com/jsbaan/transformer-from-scratch/pull/6"),
@@ -118,7 +119,7 @@ LAYER = (
           "https://github.com/649453932/Chinese-Text-Classification-Pytorch/issues/10"),
     Fault("shared head", "layer", "All heads use the projection of one head.",
           "the loop or index that selects the columns of a head", "per_head_loops",
-          "https://github.com/pbloem/former/issues/8"),
+          "https://github.com/BobMcDear/attorch/issues/14"),
     Fault("input split before projection", "layer",
           "Each head projects its own dimensions of the input; expected all dimensions.",
           "the order of the projection and the split", "per_head_loops",
@@ -132,7 +133,7 @@ LAYER = (
           "https://github.com/rasbt/LLMs-from-scratch/issues/857"),
     Fault("padding leak", "layer", "Padding is not masked everywhere.",
           "the line that gives the mask its axes for heads and queries", "decoder_mask",
-          "https://github.com/pytorch/pytorch/issues/41508"),
+          "https://github.com/keras-team/keras-hub/issues/137"),
     Fault("batch and sequence swapped", "layer",
           "The first two axes are exchanged, so each position attends over the batch.",
           "batch_first, and any transpose(0, 1)", "sequence_first",
@@ -148,7 +149,7 @@ LAYER = (
           PACKED, "weights_and_apis"),
     Fault("other example's mask", "layer", "An example gets the mask of another example.",
           "the line that repeats the mask for heads: its order must be that of the folded axis",
-          "transpose_qkv", "https://github.com/lsdefine/attention-is-all-you-need-keras/issues/36"),
+          "transpose_qkv", "https://github.com/lsdefine/attention-is-all-you-need-keras/issues/28"),
     Fault("new layer in every call", "layer",
           "Each call makes a layer anew, with new random weights that are never trained.",
           "any layer that forward makes: make it in __init__", "multi_head_layer"),
@@ -171,21 +172,26 @@ DECODING = (
           "Queries attend to earlier keys, but their values are lost.", CACHE, "kv_cache"),
 )
 # Of parts that a program is told to have, so they are asked for with ``parts=`` only.
-TODAY = tuple(Fault(name, "kernel", sentence, look, chapter) for look, chapter, faults in (
+GITHUB = "https://github.com/"
+TODAY = tuple(Fault(name, "kernel", sentence, look, chapter, *(GITHUB + one for one in case))
+              for look, chapter, faults in (
     ("the rotation of q and k", "positions", (
         ("no RoPE", "q and k are not rotated by their positions."),
-        ("other RoPE pairing", "RoPE rotates other pairs of dimensions together."),
+        ("other RoPE pairing", "RoPE rotates other pairs of dimensions together.",
+         "sgl-project/sglang/pull/30111"),
         ("other RoPE base", "The angles of RoPE are computed from another base."),
         ("RoPE off by one", "The positions of queries and keys are one apart."),
         ("RoPE not on both", "Only one of q and k is rotated by its positions."),
         ("RoPE on values", "The values are rotated by their positions, too."))),
     ("the norm of q and k", "language_model", (
         ("no QK-norm", "q and k are not normalised."),
-        ("QK-norm over all heads", "All heads are normalised together; expected each by itself."),
+        ("QK-norm over all heads", "All heads are normalised together; expected each by itself.",
+         "vllm-project/vllm/pull/16311"),
         ("other gain", "The gain of the norm means γ in the weights and 1 + γ in the program, or "
-         "the other way round."))),
+         "the other way round.", "NeuraLegion/shainet/pull/176"))),
     ("the line that limits the distance of query and key", "masks", (
-        ("window off by one", "A query sees one key too many or too few."),
+        ("window off by one", "A query sees one key too many or too few.",
+         "huggingface/transformers/issues/39408"),
         ("no window", "The keys that a query sees are not limited by a window."))),
     ("the tanh on the scores", "examine_your_own", (
         ("other soft-capping", "The scores are not bounded by a tanh as they should be."),)),
@@ -194,7 +200,9 @@ TODAY = tuple(Fault(name, "kernel", sentence, look, chapter) for look, chapter, 
         ("other column dropped", "Not the sink is dropped after the softmax but the last key, so "
          "each key gets the weight of the one before it."))),
     ("the scale of the scores", "positions", (
-        ("YaRN's factor twice", "The temperature of YaRN is used twice."),
-        ("no YaRN factor", "The temperature of YaRN is not used."))))
-    for name, sentence in faults)
+        ("YaRN's factor twice", "The temperature of YaRN is used twice.",
+         "sgl-project/sglang/pull/33558"),
+        ("no YaRN factor", "The temperature of YaRN is not used.",
+         "turboderp-org/exllamav3/issues/259"))))
+    for name, sentence, *case in faults)
 FAULTS = {fault.name: fault for fault in KERNEL + LAYER + DECODING + TODAY}

@@ -32,10 +32,10 @@ LAYERS = (
     (partial(_layer, masking=Masking("invert", "keep")), False,
      "It misses an inverted mask: which two outputs should be compared?"),
     (partial(_layer, masking=Masking("ignore", "keep")), False,
-     "It misses a layer that ignores its mask: do you get the outputs for the whole sentence from "
+     "It misses a layer that ignores its mask: do you get the outputs for the whole sequence from "
      "the program, too?"),
     (partial(_layer, torn="qkv", merge=False), False,
-     "It misses heads that are torn twice. Did you change the later words instead of removing "
+     "It misses heads that are torn twice. Did you change the later tokens instead of removing "
      "them?"))
 
 
@@ -89,11 +89,11 @@ def faulty_layer(x, memory, W, n_heads, keep=None):
 
 check = Check({
     "trimmed": Exercise(_trimmed, (
-        "Call the program twice: for the whole sentence with its mask, and for its first four "
-        "words alone.",
-        "Four words need a mask of 4 x 4: keep[..., :4, :4].",
+        "Call the program twice: for the whole sequence with its mask, and for its first four "
+        "tokens alone.",
+        "Four tokens need a mask of 4 x 4: keep[..., :4, :4].",
         "Compare the first four positions of both outputs, with a tolerance such as 1e-9."),
-        "A layer with torn heads depends on the length of the sentence, which trimming changes."),
+        "A layer with torn heads depends on the length of the sequence, which trimming changes."),
     "scale_of": Exercise(_scale_of, (
         "Softmax turns a difference of scores into a ratio of weights: log(w_1 / w_2) = c (q · k_1 "
         "- q · k_2). You choose q and k, so only c is unknown.",
