@@ -66,7 +66,8 @@ def linear_backward(x, W, grad_out):
     """Return the gradients of x, W and b in x @ W + b.
 
     They are (b, i, m), (m, n) and (n,). ``grad_out`` is (b, i, n). All examples and tokens share W
-    and b, so their gradients are sums over both. Raises ValueError unless it has the shape of x @ W.
+    and b, so their gradients are sums over both. Raises ValueError unless ``grad_out`` has the
+    shape of x @ W.
     """
     check_grad_out(grad_out, (*x.shape[:-1], W.shape[1]))
     tokens, g = x.reshape(-1, len(W)), grad_out.reshape(-1, W.shape[1])
@@ -95,8 +96,8 @@ def multi_head_attention_backward(kept, grad_out):
     """Return the gradients of ``x``, ``memory`` and every key of W, a dict.
 
     ``kept`` is what ``multi_head_attention`` returned with out, ``grad_out`` (b, i, d_out) the
-    gradient of out. In self-attention (memory is x), the gradient of x is the sum of those of ``x`` and
-    ``memory``. Raises ValueError unless it has the shape of out.
+    gradient of out. In self-attention (memory is x), the gradient of x is the sum of those of ``x``
+    and ``memory``. Raises ValueError unless ``grad_out`` has the shape of out.
     """
     x, memory, W, q, k, v, weights, context = kept
     g_context, W_o, b_o = linear_backward(context, W["W_o"], grad_out)
