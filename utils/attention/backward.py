@@ -1,7 +1,8 @@
 """Multi-head attention and its gradient, line by line in NumPy. Taught in `backward_by_hand`.
 
-A backward function takes the *upstream gradient* ``g``: the gradient of the loss with respect to
-the output of the forward function, of the same shape. It returns the gradients of the inputs.
+A backward function takes the *upstream gradient* ``grad_out``: the gradient of the loss with
+respect to the output of the forward function, of the same shape. It returns the gradients of the
+inputs.
 """
 
 import math
@@ -20,27 +21,28 @@ def check_grad_out(grad_out, shape):
                          f"{tuple(shape)}, got {np.shape(grad_out)}{cause}")
 
 
-def softmax_backward(weights, g):
+def softmax_backward(weights, grad_out):
     """Return the gradient of the scores, (…, i, j), (…, i, j) -> (…, i, j).
 
     ``weights`` are the attention weights that softmax returned. Where they are 0, as for masked
-    keys, the gradient is exactly 0. ``g`` is the gradient of the weights. Raises ValueError unless
-    the two shapes are equal.
+    keys, the gradient is exactly 0. ``grad_out`` is the gradient of the weights. Raises ValueError
+    unless the two shapes are equal.
     """
-    check_grad_out(g, weights.shape)
-    average = (weights * g).sum(axis=-1, keepdims=True)  # (…, i, 1)
-    return weights * (g - average)
+    check_grad_out(grad_out, weights.shape)
+    average = (weights * grad_out).sum(axis=-1, keepdims=True)  # (…, i, 1)
+    return weights * (grad_out - average)
 
 
-def attention_backward(q, k, v, weights, g):
+def attention_backward(q, k, v, weights, grad_out):
     """Return the gradients of q, k and v, each shaped like its array.
 
     ``q`` is (…, i, d), ``k`` (…, j, d), ``v`` (…, j, d_v), ``weights`` (…, i, j) as softmax
-    returned them, and ``g`` (…, i, d_v). Raises ValueError unless g has the shape of the context.
+    returned them, and ``grad_out`` (…, i, d_v). Raises ValueError unless it has the shape of the
+    context.
     """
-    check_grad_out(g, (*q.shape[:-1], v.shape[-1]))
-    g_v = weights.mT @ g  # (…, j, d_v)
-    g_weights = g @ v.mT  # (…, i, j)
+    check_grad_out(grad_out, (*q.shape[:-1], v.shape[-1]))
+    g_v = weights.mT @ grad_out  # (…, j, d_v)
+    g_weights = grad_out @ v.mT  # (…, i, j)
     g_scores = softmax_backward(weights, g_weights) / math.sqrt(q.shape[-1])
     return g_scores @ k, g_scores.mT @ q, g_v
 
@@ -60,15 +62,16 @@ def merge(x):
     return x.swapaxes(1, 2).reshape(batch, length, n_heads * d_head)
 
 
-def linear_backward(x, W, g):
+def linear_backward(x, W, grad_out):
     """Return the gradients of x, W and b in x @ W + b.
 
-    They are (b, i, m), (m, n) and (n,). ``g`` is (b, i, n). All examples and tokens share W and b,
-    so their gradients are sums over both. Raises ValueError unless g has the shape of x @ W.
+    They are (b, i, m), (m, n) and (n,). ``grad_out`` is (b, i, n). All examples and tokens share W
+    and b, so their gradients are sums over both. Raises ValueError unless ``grad_out`` has the
+    shape of x @ W.
     """
-    check_grad_out(g, (*x.shape[:-1], W.shape[1]))
-    words, g_words = x.reshape(-1, len(W)), g.reshape(-1, W.shape[1])
-    return g @ W.T, words.T @ g_words, g_words.sum(axis=0)
+    check_grad_out(grad_out, (*x.shape[:-1], W.shape[1]))
+    tokens, g = x.reshape(-1, len(W)), grad_out.reshape(-1, W.shape[1])
+    return grad_out @ W.T, tokens.T @ g, g.sum(axis=0)
 
 
 def multi_head_attention(x, memory, W, n_heads, keep=None):
@@ -89,15 +92,15 @@ def multi_head_attention(x, memory, W, n_heads, keep=None):
     return out, (x, memory, W, q, k, v, weights, context)
 
 
-def multi_head_attention_backward(kept, g):
+def multi_head_attention_backward(kept, grad_out):
     """Return the gradients of ``x``, ``memory`` and every key of W, a dict.
 
-    ``kept`` is what ``multi_head_attention`` returned with out, ``g`` (b, i, d_out) the gradient of
-    out. In self-attention (memory is x), the gradient of x is the sum of those of ``x`` and
-    ``memory``. Raises ValueError unless g has the shape of out.
+    ``kept`` is what ``multi_head_attention`` returned with out, ``grad_out`` (b, i, d_out) the
+    gradient of out. In self-attention (memory is x), the gradient of x is the sum of those of ``x``
+    and ``memory``. Raises ValueError unless ``grad_out`` has the shape of out.
     """
     x, memory, W, q, k, v, weights, context = kept
-    g_context, W_o, b_o = linear_backward(context, W["W_o"], g)
+    g_context, W_o, b_o = linear_backward(context, W["W_o"], grad_out)
     g_context = split(g_context, q.shape[1])  # (b, h, i, d)
     g_q, g_k, g_v = attention_backward(q, k, v, weights, g_context)
     g_x, W_q, b_q = linear_backward(x, W["W_q"], merge(g_q))

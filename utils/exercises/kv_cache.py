@@ -7,15 +7,15 @@ from utils.exercises._check import Check, Exercise
 from utils.exercises._judges import doctor_report, parts, prediction, predictions
 
 MEMORY = predictions(
-    {"KiB a word": 512, "words in 16 GiB": 32768, "GiB with a window": 2, "keys at hand": 4607},
-    {"KiB a word": {
+    {"KiB a token": 512, "tokens in 16 GiB": 32768, "GiB with a window": 2, "keys at hand": 4607},
+    {"KiB a token": {
         256: "A cache holds keys, and what else?", 16: "That is one layer.",
         8: "That is one layer, and only its keys.",
         1024: "float16 has 16 bits: how many bytes?", 524288: "That is in bytes; a KiB has 1024.",
         262144: "That is in bytes, and for keys alone.", 524.288: "A KiB has 1024 bytes, not 1000.",
         16384: "All heads together have 4096 dimensions, not each of them.",
         None: "Count two tensors, all layers, all dimensions, two bytes each."},
-     "words in 16 GiB": {
+     "tokens in 16 GiB": {
          65536: "Keys and values both need memory.",
          32: "A GiB has 1024 MiB, and a MiB has 1024 KiB.",
          16384: "A float16 number has two bytes.", 1048576: "That is for one layer, not for all.",
@@ -140,12 +140,6 @@ check = Check({
         "is that wrong at the second chunk?",
         "You need not count chunks: n_k − n_q keys are old."),
         "Chunks of equal length hide a mistake about lengths: test with unequal ones."),
-    "goes_on": Exercise(_goes_on, (
-        "cumsum over the tokens counts them: the first one gets 1.",
-        "`last` is (b, 1) and broadcasts. The first new token has the position last + 1.",
-        "masked_fill(~real, …) sets the value for padding."),
-        "Since you count tokens, not columns, the padding of a batch does not change a text's "
-        "positions."),
     "memory": Exercise(MEMORY, (
         "A token needs, in each layer, a row of keys and a row of values, 4096 numbers each.",
         "A window limits the number of cached tokens, however long the text is.",
@@ -153,4 +147,10 @@ check = Check({
         "the chunk follow it."),
         "A token needs half a megabyte, so on long texts the cache fills the memory. Windows, or "
         "fewer heads for keys and values, make it smaller."),
+    "goes_on": Exercise(_goes_on, (
+        "cumsum over the tokens counts them: the first one gets 1.",
+        "`last` is (b, 1) and broadcasts. The first new token has the position last + 1.",
+        "masked_fill(~real, …) sets the value for padding."),
+        "Since you count tokens, not columns, the padding of a batch does not change a text's "
+        "positions."),
 })

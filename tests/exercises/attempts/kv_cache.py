@@ -69,7 +69,7 @@ def misspelt(q, k, v, cache):
 
 RIGHT_STEP = masked(lambda n_q, n_k, chunks: n_k - n_q)
 FAILS = {"chunks": [4, 8], "second": "too much", "step": RIGHT_STEP}
-MEMORY = {"KiB a word": 512, "words in 16 GiB": 32768, "GiB with a window": 2,
+MEMORY = {"KiB a token": 512, "tokens in 16 GiB": 32768, "GiB with a window": 2,
           "keys at hand": 4607}
 
 
@@ -110,7 +110,7 @@ RIGHT = {
                                     "second": "Too much"},
                            FAILS | {"step": flipped, "chunks": [1, 11]}],
     "goes_on": [cumulated, counted_in_a_loop, where_real],
-    "memory": [MEMORY, MEMORY | {"KiB a word": 512.0, "GiB with a window": 2.0}],
+    "memory": [MEMORY, MEMORY | {"KiB a token": 512.0, "GiB with a window": 2.0}],
 }
 WRONG = {
     "fails_one_chunking": [
@@ -156,14 +156,14 @@ WRONG = {
          "asks for a function or a class"),
     ],
     "memory": [
-        (MEMORY | {"KiB a word": 256}, "A cache holds keys, and what else?"),
-        (MEMORY | {"KiB a word": 16}, "That is one layer"),
-        (MEMORY | {"KiB a word": 524288}, "That is in bytes"),
-        (MEMORY | {"KiB a word": 7}, "Count two tensors, all layers"),
-        (MEMORY | {"words in 16 GiB": 65536}, "Keys and values both need memory"),
+        (MEMORY | {"KiB a token": 256}, "A cache holds keys, and what else?"),
+        (MEMORY | {"KiB a token": 16}, "That is one layer"),
+        (MEMORY | {"KiB a token": 524288}, "That is in bytes"),
+        (MEMORY | {"KiB a token": 7}, "Count two tensors, all layers"),
+        (MEMORY | {"tokens in 16 GiB": 65536}, "Keys and values both need memory"),
         (MEMORY | {"GiB with a window": 488.28125}, "That is without a window"),
         (MEMORY | {"keys at hand": 4608}, "That is one too many"),
         (MEMORY | {"keys at hand": 4096}, "511 positions before it"),
-        (MEMORY | {"words in 16 GiB": None}, "Still open: words in 16 GiB"),
+        (MEMORY | {"tokens in 16 GiB": None}, "Still open: tokens in 16 GiB"),
     ],
 }
