@@ -57,7 +57,8 @@ check = Check({
         "Keep what is equal and earlier: tril(-1) drops the diagonal and all above it."),
         "You compare all pairs and keep the earlier ones: a target has the form of a mask."),
     "predict_ablations": Exercise(ABLATIONS, (
-        "Three of the six numbers are on the page; the others follow from what comes before what.",
+        "One of the six is printed in “What would be lost”. For the others, ask what the head "
+        "contributes and which layer is computed first.",
         "A head can only change what is computed after it, and only if its output is used."),
         "A head acts on later layers only, and ablating it hurts where its own work is needed."),
     "ablation_test": Exercise(judge_ablation_test, (
