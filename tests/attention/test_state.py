@@ -152,6 +152,9 @@ def test_a_long_and_strong_decay_gives_no_nan(program, rule):
     assert state.isfinite().all()
     want, _ = recurrent(q, k, v, log_decay, beta if rule == "gated" else None)
     assert difference(context, want) < 1e-12
+    leaf = log_decay.requires_grad_()
+    context, _ = program(q, k, v, leaf, beta if rule == "gated" else None)
+    assert torch.autograd.grad(context.sum(), leaf)[0].isfinite().all()
 
 
 @given(cuts=st.lists(st.integers(1, N - 1), max_size=4, unique=True), seed=st.integers(0, 99),
