@@ -8,8 +8,8 @@ from utils.exercises._judges import parts, prediction, recognise
 
 WRONG = {
     "pairing": prediction(5, {
-        6: "At one position all angles are 0. What does RoPE change there?",
-        None: "RoPE rotates by the position times a frequency. At which positions is that not 0?"}),
+        6: "The first token attends only to itself. Which weight does it get, whatever its score?",
+        None: "Rotations change scores. Which tokens have more than one key to attend to?"}),
     "gain": prediction(6, "The final gain multiplies the last x of every position."),
     "window": prediction(3, {
         2: "The window counts the query's own position: with 3, query 3 attends to keys 1 to 3.",
@@ -77,8 +77,8 @@ def _min_p(program):
 
 check = Check({
     "wrong": Exercise(parts(WRONG), (
-        "Three of the four answers differ.",
-        "Position 0 is not rotated. Query 2 has three keys: 0, 1 and 2.",
+        "All four answers are different.",
+        "Query 0 has one key, and query 2 has three: 0, 1 and 2.",
         "RoPE's scores depend on the difference of the positions of query and key."),
         "So a test of these conventions needs several tokens, more than the window has."),
     "fused": Exercise(_fused, (

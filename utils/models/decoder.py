@@ -132,9 +132,10 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """The model of a configuration, a dict or a ``Plan``, (b, i) -> logits (b, i, vocabulary).
+    """The model of a configuration or a ``Plan``, (b, i) -> logits.
 
-    It can be used like ``language_model.LanguageModel``. Raises as ``configuration.read``.
+    ``config`` is a dict as in a config.json, or a ``Plan``. The model can be used like
+    ``language_model.LanguageModel``. Raises as ``configuration.read``.
     """
 
     def __init__(self, config):
@@ -161,8 +162,8 @@ class Decoder(nn.Module):
         if self.plan.scaled_embedding:
             x = x * torch.tensor(math.sqrt(self.plan.d_model)).to(x)  # rounded to the dtype of x
         caches = [None] * len(self.blocks) if caches is None else caches
-        for block, cache in zip(self.blocks, caches, strict=True):
-            x = block(x, positions, cache)
+        for layer, cache in zip(self.blocks, caches, strict=True):
+            x = layer(x, positions, cache)
         last = self.embedding if self.unembedding is None else self.unembedding
         logits = F.linear(self.norm(x), last.weight)
         cap = self.plan.final_softcap

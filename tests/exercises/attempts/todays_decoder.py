@@ -56,8 +56,8 @@ def limit(p, share, logits):
 RIGHT = {"wrong": [WRONG_AT], "fused": [split, sliced], "min_p": [min_p, min_p_of_logits]}
 WRONG = {
     "wrong": [
-        (WRONG_AT | {"pairing": 6}, "At one position all angles are 0"),
-        (WRONG_AT | {"pairing": 1}, "At which positions is that not 0"),
+        (WRONG_AT | {"pairing": 6}, "The first token attends only to itself"),
+        (WRONG_AT | {"pairing": 1}, "Which tokens have more than one key"),
         (WRONG_AT | {"gain": 5}, "multiplies the last x of every position"),
         (WRONG_AT | {"window": 2}, "counts the query's own position"),
         (WRONG_AT | {"window": 6}, "the first query that has a fourth key"),
