@@ -28,8 +28,8 @@ def context_bound(q, k_scale, v_scale):
     """Return by how much 8 bits can change the context, (…, i).
 
     It bounds the change of each element. q is (…, i, d), ``k_scale`` and ``v_scale`` (…, j, 1),
-    from ``quantise``. A score changes by at most e = sum|q| * max(k_scale) / (2 sqrt(d)). Then the
-    weights change by at most e in sum, each value changes by at most max(v_scale) / 2, and no value
+    from ``quantise``. A score changes by at most c = sum|q| * max(k_scale) / (2 sqrt(d)). Then the
+    weights change by at most c in sum, each value changes by at most max(v_scale) / 2, and no value
     exceeds 127 max(v_scale). Rounding of the arithmetic comes on top. Raises ValueError or
     TypeError for other shapes, or what is not a tensor.
     """
@@ -40,23 +40,29 @@ def context_bound(q, k_scale, v_scale):
 
 
 class EightBitCache(SharedCache):
-    """A ``SharedCache`` that stores codes of 8 bits, and a scale for each token and head.
+    """A ``SharedCache`` of 8-bit codes, a scale for each token and head.
 
     ``dtype`` is that of the keys and values that it takes and returns. Scales are float32, or
     float64 for float64. Arguments and errors are those of ``PagedCache``.
     """
 
-    def __init__(self, *sizes, dtype=torch.float32, **more):
-        super().__init__(*sizes, dtype=dtype, **more)
+    def __init__(self, *counts, dtype=torch.float32, **more):
+        super().__init__(*counts, dtype=dtype, **more)
         wide = torch.promote_types(dtype, torch.float32)
         self.sides = ([side.to(torch.int8) for side in self.sides]
                       + [side[..., :1].to(wide) for side in self.sides])
 
     def encoded(self, k, v):
-        """Return what is stored of k (h, n, d) and v (h, n, d_v): codes, then scales."""
+        """Return what is stored of k and v: codes, then scales.
+
+        k is (h, n, d), v (h, n, d_v); a scale has a last axis of 1.
+        """
         (k, k_scale), (v, v_scale) = quantise(k), quantise(v)
         return k, v, k_scale, v_scale
 
     def decoded(self, k, v, k_scale, v_scale):
-        """Return keys and values, codes * scale, (h, j, d) and (h, j, d_v)."""
+        """Return keys and values: codes * scale.
+
+        They are (h, j, d) and (h, j, d_v), in the dtype of the cache.
+        """
         return (k * k_scale).to(self.dtype), (v * v_scale).to(self.dtype)

@@ -74,8 +74,8 @@ class PagedCache(BlockTables):
 
     def __init__(self, n_blocks, size, n_layers, n_heads, d, d_v=None, dtype=torch.float32):
         super().__init__(n_blocks, size)
-        sizes = paged_checks.sizes(n_layers, n_heads, d, d_v)
-        shape, self.widths, self.dtype = sizes[:2], sizes[2:], dtype
+        counts = paged_checks.sizes(n_layers, n_heads, d, d_v)
+        shape, self.widths, self.dtype = counts[:2], counts[2:], dtype
         self.sides = [torch.zeros(*shape, n_blocks, size, d, dtype=dtype) for d in self.widths]
 
     def write(self, layer, name, k, v):

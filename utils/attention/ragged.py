@@ -21,21 +21,21 @@ def starts(lengths):
     return torch.cat((lengths.new_zeros(1), lengths.cumsum(0)))
 
 
-def owners(starts):
+def owners(row_starts):
     """Return the sequence of each token of the row, (b + 1,) -> (n,)."""
-    lengths = ragged_checks.starts(starts).diff()
+    lengths = ragged_checks.starts(row_starts).diff()
     return torch.arange(len(lengths)).repeat_interleave(lengths)
 
 
-def token_positions(starts, held=0):
+def token_positions(row_starts, held=0):
     """Return each token's position in its sequence, (b + 1,) -> (n,).
 
     ``held``, one number or (b,), is how many tokens of each sequence came before, in a cache.
-    Raises TypeError or ValueError for starts or held that do not fit.
+    Raises TypeError or ValueError for starts or ``held`` that do not fit.
     """
-    starts = ragged_checks.starts(starts)
-    shift = ragged_checks.held(held, starts) - starts[:-1]  # (b,)
-    return torch.arange(starts[-1]) + shift.repeat_interleave(starts.diff())
+    row_starts = ragged_checks.starts(row_starts)
+    shift = ragged_checks.held(held, row_starts) - row_starts[:-1]  # (b,)
+    return torch.arange(row_starts[-1]) + shift[owners(row_starts)]
 
 
 def ragged_keep(q_starts, k_starts=None, causal=True):

@@ -19,7 +19,7 @@ def lengths(lengths, least=0):
     return found
 
 
-def starts(starts, name="starts"):
+def starts(starts, name="row_starts"):
     """Return ``starts`` as an int64 tensor (b + 1,): 0, then never less than before.
 
     Raises TypeError for what is not integers, ValueError otherwise.
