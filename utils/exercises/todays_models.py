@@ -118,8 +118,8 @@ def _window(measure):
     got, want = next(pair for pair in zip(found, limits, strict=True) if pair[0] != pair[1])
     if want is None:
         which = "65 keys" if None in found else "all keys before it"
-        return (f"a program whose queries attend to {which} gets {got}. Its window is wider than 64 "
-                "keys, or it has none, so the answer is None.")
+        return (f"a program whose queries attend to {which} gets {got}. Its window is wider than "
+                "64 keys, or it has none, so the answer is None.")
     if (got or 64) <= want:
         return (f"a window of {want} gets {got}. How many tokens must the text have, and which of "
                 "its queries has the most keys before it?")
