@@ -13,8 +13,8 @@ SURVIVES = each_prediction(
     {"a": True, "b": False, "c": True, "d": False, "e": True, "f": False, "g": True},
     {"a": "What does a rotation do to the sum of the squares of a pair of dimensions?",
      "b": "RoPE rotates two dimensions together. What if they have different gains?",
-     "c": "What is the norm of 100 k, divided by its own size?",
-     "d": "The norm divides by a size, which is positive. What sign has the score then?",
+     "c": "What does QK-norm make of k, and what of 100 k?",
+     "d": "The norm divides by a size, which is positive. What sign do the scores have then?",
      "e": "Softmax looks at differences of scores, and the sink is one of its scores.",
      "f": "The keys now win against the sink. Does the total weight of the keys stay?",
      "g": "How many keys has the last of four queries before it?"})
@@ -117,8 +117,9 @@ def _window(measure):
         return "it counts one key too many in each window."
     got, want = next(pair for pair in zip(found, limits, strict=True) if pair[0] != pair[1])
     if want is None:
-        return (f"a program whose queries may attend to {'65' if None in found else 'all'} keys "
-                f"gets {got}, but its limit is beyond 64 tokens, so the answer is None.")
+        which = "65 keys" if None in found else "all keys before it"
+        return (f"a program whose queries attend to {which} gets {got}. Its window is wider than "
+                "64 keys, or it has none, so the answer is None.")
     if (got or 64) <= want:
         return (f"a window of {want} gets {got}. How many tokens must the text have, and which of "
                 "its queries has the most keys before it?")

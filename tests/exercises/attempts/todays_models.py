@@ -84,8 +84,8 @@ WRONG = {
     "survives": [
         (SURVIVES | {"a": False}, "What does a rotation do"),
         (SURVIVES | {"b": True}, "What if they have different gains"),
-        (SURVIVES | {"c": False}, "divided by its own size"),
-        (SURVIVES | {"d": True}, "What sign has the score"),
+        (SURVIVES | {"c": False}, "what of 100 k"),
+        (SURVIVES | {"d": True}, "What sign do the scores have"),
         (SURVIVES | {"e": False}, "Softmax looks at differences"),
         (SURVIVES | {"f": True}, "Does the total weight of the keys stay"),
         (SURVIVES | {"g": False}, "the last of four queries"),
