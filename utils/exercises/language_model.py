@@ -107,12 +107,6 @@ check = Check({
         "Bits on a fixed text, training or held out, cannot tell: in both, the input contains the "
         "target. To find the leak, predict without the target in the input, or change later "
         "characters."),
-    "what_must_be_saved": Exercise(NEEDED, (
-        "Go through training.one_step line by line. What does it read that it, or an earlier step, "
-        "has written?",
-        "Try it: leave a part out of training.load and compare the parameters at the end."),
-        "You must save everything that a step reads and changes: the parameters, both optimisers, "
-        "the step and the generator."),
     "nucleus": Exercise(_nucleus, (
         "Sort the probabilities of a row, from the largest down, and add them up.",
         "A token is kept if those *before* it do not yet add up to p. So one is always kept.",
@@ -120,4 +114,10 @@ check = Check({
         "sum."),
         "Where the model is sure, one token is kept; where it is not, many are. A fixed number, as "
         "in top-k, cannot do both."),
+    "what_must_be_saved": Exercise(NEEDED, (
+        "Go through training.one_step line by line. What does it read that it, or an earlier step, "
+        "has written?",
+        "Try it: leave a part out of training.load and compare the parameters at the end."),
+        "You must save everything that a step reads and changes: the parameters, both optimisers, "
+        "the step and the generator."),
 })
