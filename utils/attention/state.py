@@ -99,9 +99,9 @@ def chunked(q, k, v, log_decay=None, beta=None, state=None, size=64):
 def unit(x, eps=1e-6):
     """Return q or k divided by the length of each vector, (…, d).
 
-    The length is the root of the sum of squares plus ``eps``, as in Qwen3-Next. The delta rule
-    needs keys of length 1: with a longer one, it writes more than the difference. Raises TypeError
-    for what is not a tensor.
+    The length is the root of the sum of squares plus ``eps``, as in Qwen3-Next. With a key of
+    length 1 and a beta of 1, the delta rule replaces what stands under the key; with a key longer
+    than the root of 2, old content would grow. Raises TypeError for what is not a tensor.
     """
     state_checks.tensor(x, "x")
     return x * torch.rsqrt(x.square().sum(dim=-1, keepdim=True) + eps)
