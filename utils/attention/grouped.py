@@ -32,7 +32,7 @@ def folded_attention(q, k, v, keep=None):
 
 
 def grouped_attention(q, k, v, keep=None, causal=False):
-    """Return the context of ``fused_attention`` where k and v may have fewer heads than q.
+    """Return the context; k and v may have fewer heads than q.
 
     (b, h, i, d), (b, h_kv, j, d), (b, h_kv, j, d_v) -> (b, h, i, d_v). ``folded_attention`` handles
     a single query, as in decoding. Several queries go to PyTorch's kernel, which on a CPU copies k
@@ -47,7 +47,7 @@ def grouped_attention(q, k, v, keep=None, causal=False):
 
 
 class GroupedAttention(CausalAttention):
-    """``CausalAttention`` with fewer heads of k and v than of q, (b, i, e) -> (b, i, e).
+    """Causal attention with fewer heads of k and v, (b, i, e) -> (b, i, e).
 
     ``W_qkv`` packs the projections as [q | k | v], where k and v have fewer heads. With ``d_head``,
     heads have this dimension in place of d_model / n_heads. Raises ValueError when n_kv_heads does
@@ -70,7 +70,7 @@ class GroupedAttention(CausalAttention):
             self.W_o = nn.Linear(width, d_model, bias=bias)
 
     def project(self, x):
-        """Return q, k, v split into heads: (b, h, i, d), (b, h_kv, i, d), (b, h_kv, i, d)."""
+        """Return q (b, h, i, d), and k and v (b, h_kv, i, d)."""
         checks.inputs(self.W_qkv, x)
         q, k, v = self.W_qkv(x).split(self.widths, dim=-1)
         return (split_heads(q, self.n_heads), split_heads(k, self.n_kv_heads),
