@@ -45,7 +45,7 @@ execute: .venv/.ready  ## run the notebooks in place and store their outputs (NB
 
 check: lint unit  ## lint and the quick unit tests, in about two minutes
 
-test: lint unit notebooks site  ## what a user or contributor must see hold, in ten to fifteen minutes
+test: lint unit notebooks site  ## what a user or contributor must see hold, in six to fifteen minutes
 	@echo "All of it holds. make test-all runs what is left out here."
 
 test-all: test-slow test-portable test-colab  ## the rest: slow tests, other processors, Colab
