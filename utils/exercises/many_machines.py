@@ -5,40 +5,32 @@ import numpy as np
 from utils.exercises._check import Check, Exercise
 from utils.exercises._judges import predictions
 
-WHERE = predictions(
-    {"GiB handed over": 4, "GiB on the wire": 7, "MiB of a ring": 56, "sixteen": "same"},
-    {"GiB handed over": {
+HANDED = predictions(
+    {"GiB joined": 4, "GiB not joined": 6, "sixteen": "same"},
+    {"GiB joined": {
         2: "Count forward and backward, in attention and in the feed-forward layer.",
         1: "How many all-reduces has a block? Count forward and backward, attention and "
            "feed-forward.",
         6: "That is for q, k and v as three separate projections.", 0.125: "That is for one block.",
         0.5: "Each rank hands over whole outputs, not an eighth of them.",
-        7: "That is what it sends, the next answer.", 8: "A bfloat16 number has 2 bytes.",
-        32: "That is for all eight machines together.",
+        7: "That is what it would send if each all-reduce were done in a ring. The question is "
+           "what it hands over.",
+        8: "A bfloat16 number has 2 bytes.",
+        32: "That is for all eight ranks together.",
         4.294967296: "A GiB has 1024 · 1024 · 1024 bytes.", 4096: "That is in MiB.",
         4294967296: "That is in bytes.",
         None: "A block has four all-reduces, each of one output, 4096 · 4096 numbers."},
-     "GiB on the wire": {
-         3.5: "Every piece goes round the ring twice: once to collect the sum, once to distribute "
-              "it.",
-         4: "That is what it hands over. A ring sends 2 (p − 1)/p of it.",
-         8: "A rank sends p − 1 pieces twice, not p pieces.",
-         14: "It is 2 (p − 1)/p of what is handed over, which is 4 GiB.",
-         28: "That is p − 1 whole tensors for each all-reduce; a piece is 1/p of one, and goes "
-             "round twice.",
-         56: "That is 2 (p − 1) whole tensors; a piece is 1/p of one.",
-         None: "It is 2 (p − 1)/p times what is handed over."},
-     "MiB of a ring": {
-         28: "A hop sends keys, and what else?", 64: "There are p − 1 hops, not p.",
-         8: "That is for one hop.", 112: "Count the forward pass only, and 2 bytes a number.",
-         448: "That is for all keys and values in each hop; a rank sends those of 512 tokens.",
-         1792: "That is for 32 layers, not for one.",
-         58.720256: "A MiB has 1024 · 1024 bytes.", 58720256: "That is in bytes.",
-         None: "There are p − 1 hops, and each sends the keys and the values of 512 tokens, 4096 "
-               "numbers each."},
+     "GiB not joined": {
+         4: "That is for q, k and v joined.",
+         8: "Attention has three all-reduces backward instead of one. How many has the "
+            "feed-forward layer?",
+         12: "Only the backward pass of attention has three times as many all-reduces.",
+         5: "q, k and v each need an all-reduce of their own: how many are they more than one?",
+         6.442450944: "A GiB has 1024 · 1024 · 1024 bytes.", 6144: "That is in MiB.",
+         None: "Not joined, the backward pass of attention has three all-reduces instead of one."},
      "sixteen": {
-         "half": "Each hop sends half as many tokens, but how many hops are there?",
-         "double": "There are about twice as many hops, but how much does each send?",
+         "half": "A rank computes half as much, but how large is the output that it hands over?",
+         "double": "All ranks together hand over twice as much, but how much does one rank?",
          None: 'Answer "half", "same" or "double".'}})
 
 
@@ -107,28 +99,6 @@ def _heads(rows, columns, width, d_head):
     return ""
 
 
-def _zigzag(program):
-    """Judge zigzag(p)."""
-    for p in (2, 4, 3, 8):
-        answer = program(p)
-        try:
-            pieces = np.asarray(answer)
-        except ValueError:
-            pieces = np.empty(0)
-        if pieces.shape != (p, 2) or pieces.dtype.kind not in "iu":
-            return f"For p = {p} it must return {p} pairs of integers, one for each rank."
-        if sorted(pieces.flat) != list(range(2 * p)):
-            return (f"For p = {p}, each piece from 0 to {2 * p - 1} must belong to one rank; yours "
-                    f"are {sorted(pieces.flatten().tolist())}.")
-        work = pieces.sum(axis=1) + 1  # the whole squares of a rank, and two halves
-        if len(set(work.tolist())) > 1:
-            least, most = int(work.argmin()), int(work.argmax())
-            return (f"For p = {p}, rank {least} with pieces {pieces[least].tolist()} computes the "
-                    f"pairs of {work[least]} squares, rank {most} with {pieces[most].tolist()} "
-                    f"those of {work[most]}. (A square is one piece against one piece.)")
-    return ""
-
-
 check = Check({
     "rows_of_a_rank": Exercise(_rows, (
         "A rank with heads 3 to 5 of twelve needs the dimensions of heads 3 to 5: which are they?",
@@ -137,16 +107,10 @@ check = Check({
         "The row of dimension c is c in q's third, h d + c in k's, 2 h d + c in v's."),
         "Each rank has the same heads of q, of k and of v, and the columns of W_o for them, "
         "so the sum of all parts is the sum over all heads."),
-    "what_goes_where": Exercise(WHERE, (
+    "handed_over": Exercise(HANDED, (
         "One output has 4096 · 4096 numbers of 2 bytes: 32 MiB.",
-        "A block has two all-reduces forward and two backward, and there are 32 blocks.",
-        "A hop of the ring sends keys and values of 4096/8 tokens; there are 7 hops."),
-        "The bytes that a machine sends hardly depend on the number of machines, but its work "
-        "shrinks. So with enough machines, sending takes longer than computing."),
-    "zigzag": Exercise(_zigzag, (
-        "Piece n attends to the n pieces before it, and to half of itself. Add this up for a rank.",
-        "What must the numbers of a rank's two pieces add up to, if all ranks have the same sum?",
-        "Pair the first piece with the last, and the second with the one before the last."),
-        "Early pieces attend to few keys, late ones to many: with one of each, all ranks have the "
-        "same number of pairs. This also holds in every single step of the ring."),
+        "A joined block has two all-reduces forward and two backward, and there are 32 blocks.",
+        "Not joined, q, k and v each have an all-reduce backward, so a block has six."),
+        "The bytes that a rank hands over do not depend on the number of ranks, but its work "
+        "shrinks. So with enough ranks, sending takes longer than computing."),
 })

@@ -1,6 +1,6 @@
 """Attention over a sequence split between processes, which pass keys and values in a ring.
 
-Taught in `many_machines`. Sources: Ring Attention, https://arxiv.org/abs/2310.01889; Striped
+Taught in `ring_attention`. Sources: Ring Attention, https://arxiv.org/abs/2310.01889; Striped
 Attention, https://arxiv.org/abs/2311.09431.
 """
 

@@ -89,18 +89,12 @@ def slices(rank, p, n_heads, d_head):
     return slice(0, 3 * width), slice(0, width)
 
 
-SENT = {"GiB handed over": 4, "GiB on the wire": 7, "MiB of a ring": 56, "sixteen": "same"}
-
-
-def first_with_last(p):
-    return [(rank, 2 * p - 1 - rank) for rank in range(p)]
+HANDED = {"GiB joined": 4, "GiB not joined": 6, "sixteen": "same"}
 
 
 RIGHT = {
     "rows_of_a_rank": [contiguous_heads, dealt_heads, by_chunks, in_arrays],
-    "what_goes_where": [SENT, SENT | {"GiB on the wire": 7.0, "sixteen": "Same"}],
-    "zigzag": [first_with_last, lambda p: [[2 * p - 1 - r, r] for r in reversed(range(p))],
-               lambda p: torch.stack([torch.arange(p), torch.arange(2 * p - 1, p - 1, -1)], 1)],
+    "handed_over": [HANDED, HANDED | {"GiB joined": 4.0, "sixteen": "Same"}],
 }
 WRONG = {
     "rows_of_a_rank": [
@@ -119,32 +113,18 @@ WRONG = {
         (slices, "must return two lists of integers"),
         (lambda *a: contiguous_heads(*a)[0], "must return two lists, (rows, columns)"),
     ],
-    "what_goes_where": [
-        (SENT | {"GiB handed over": 2}, "Count forward and backward"),
-        (SENT | {"GiB handed over": 6}, "three separate projections"),
-        (SENT | {"GiB handed over": 0.5}, "whole outputs, not an eighth"),
-        (SENT | {"GiB on the wire": 8}, "sends p − 1 pieces twice"),
-        (SENT | {"GiB handed over": 4096}, "in MiB"),
-        (SENT | {"GiB on the wire": 3.5}, "goes round the ring twice"),
-        (SENT | {"GiB on the wire": 28}, "That is p − 1 whole tensors"),
-        (SENT | {"GiB on the wire": 56}, "That is 2 (p − 1) whole tensors"),
-        (SENT | {"MiB of a ring": 64}, "p − 1 hops"),
-        (SENT | {"MiB of a ring": 28}, "A hop sends keys, and what else?"),
-        (SENT | {"MiB of a ring": 8}, "That is for one hop"),
-        (SENT | {"sixteen": "double"}, "how much does each send?"),
-        (SENT | {"sixteen": "half"}, "how many hops are there?"),
-        ({"GiB handed over": 4, "GiB on the wire": 5, "MiB of a ring": 56, "sixteen": "same"},
-         "2 (p − 1)/p times what is handed over"),
-    ],
-    "zigzag": [
-        (lambda p: [(2 * r, 2 * r + 1) for r in range(p)],
-         "rank 0 with pieces [0, 1] computes the pairs of 2 squares, rank 1 with [2, 3] those of"),
-        (lambda p: [(r, r + p) for r in range(p)],
-         "rank 0 with pieces [0, 2] computes the pairs of 3 squares, rank 1 with [1, 3] those of"),
-        (lambda p: [(0, 3), (1, 2), (4, 7), (5, 6)][:p],
-         "For p = 4, rank 0 with pieces [0, 3]"),
-        (lambda p: list(range(2 * p)), "it must return 2 pairs of integers"),
-        (lambda p: [(r, 2 * p - r) for r in range(p)], "each piece from 0 to 3 must belong to one"),
-        (lambda p: [(r, 2 * p - 1 - r) for r in range(2 * p)], "2 pairs of integers"),
+    "handed_over": [
+        (HANDED | {"GiB joined": 2}, "Count forward and backward"),
+        (HANDED | {"GiB joined": 6}, "three separate projections"),
+        (HANDED | {"GiB joined": 0.5}, "whole outputs, not an eighth"),
+        (HANDED | {"GiB joined": 4096}, "in MiB"),
+        (HANDED | {"GiB joined": 7}, "The question is what it hands over"),
+        (HANDED | {"GiB joined": 3}, "each of one output, 4096 · 4096 numbers"),
+        (HANDED | {"GiB not joined": 4}, "That is for q, k and v joined"),
+        (HANDED | {"GiB not joined": 12}, "Only the backward pass of attention"),
+        (HANDED | {"GiB not joined": 8}, "How many has the feed-forward layer?"),
+        (HANDED | {"GiB not joined": 7}, "three all-reduces instead of one"),
+        (HANDED | {"sixteen": "double"}, "how much does one rank?"),
+        (HANDED | {"sixteen": "half"}, "how large is the output"),
     ],
 }
