@@ -336,7 +336,8 @@ def zeros(**shapes):
 # As in a Llama with six heads of q and two of k and v: transposed, the shapes would fit.
 LLAMA = zeros(q_proj=(24, 24), k_proj=(8, 24), v_proj=(8, 24), o_proj=(24, 24))
 TOLD = ("; k_proj.weight has 8 outputs and q_proj.weight has 24: 3 heads of q share each head of k "
-        "and v, so read them by shared_heads.to_weight_set or to_grouped")
+        "and v, so read them by shared_heads.to_weight_set, which repeats the heads of k and v, or "
+        "by to_grouped")
 
 
 def test_shared_heads_are_recognised_by_their_shapes():

@@ -88,7 +88,8 @@ def _grouped(arrays, names, in_out):
 def _where(names, in_out):
     """Return what reads parameters with shared heads, for kernels with these names."""
     if names[0] == "q_proj.weight":
-        return "read them by shared_heads.to_weight_set or to_grouped"
+        return ("read them by shared_heads.to_weight_set, which repeats the heads of k and v, or "
+                "by to_grouped")
     if names[0] == "W_qkv.weight":
         return "read them by shared_heads.from_grouped"
     steps = "transpose them, " if in_out else ""
