@@ -311,7 +311,7 @@ def weight_sets():
     llama = {f"{name}_proj.weight": rng.standard_normal((rows, 24))
              for name, rows in (("q", 24), ("k", 8), ("v", 8), ("o", 24))}
     names = ("q_proj", "k_proj", "v_proj", "o_proj")
-    yield "grouped weights", weights.from_linear, (llama, names), ValueError, "repeat the heads"
+    yield "grouped weights", weights.from_linear, (llama, names), ValueError, "repeats the heads"
     yield "no names", weights.from_linear, ([1, 2], names), ValueError, "without names"
     yield "bias_k", weights.from_in_proj, (
         torch.nn.MultiheadAttention(12, 3, add_bias_kv=True).state_dict(),), ValueError, (

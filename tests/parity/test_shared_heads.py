@@ -99,21 +99,79 @@ def test_plain_heads_are_read_by_from_linear():
     assert all(np.array_equal(found[name], W[name]) for name in W)
 
 
-def test_names_and_shapes_that_do_not_fit_are_refused():
+def test_names_that_do_not_fit_are_refused():
     params = parameters()
+    needed = "expected q_proj.weight, k_proj.weight, v_proj.weight, o_proj.weight"
+    expected = f"{needed}, and biases of q, k and v or of none of them, got "
     fewer = {name: array for name, array in params.items() if name != "k_proj.bias"}
-    with raises(ValueError, "expected k_proj.weight, o_proj.weight, q_proj.weight, v_proj.weight, "
-                "and biases of q, k and v or of none of them, got " + ", ".join(fewer)):
+    with raises(ValueError, expected + ", ".join(fewer)):
         shared_heads.to_grouped(fewer, HEADS, KV_HEADS)
+    more = params | {"q_norm.weight": np.ones(D_HEAD)}
+    with raises(ValueError, f"{expected}{', '.join(more)}; there is no place for q_norm.weight"):
+        shared_heads.to_grouped(more, HEADS, KV_HEADS)
+    model = {f"model.layers.0.{name}": array for name, array in params.items()}
+    with raises(ValueError, f"{expected}{', '.join(model)}; these names follow the prefix "
+                "'model.layers.0.': pass the parameters of one layer, without its prefix"):
+        shared_heads.to_grouped(model, HEADS, KV_HEADS)
+    with raises(ValueError, f"{needed.replace('expected', 'expected a dict with')}, got list"):
+        shared_heads.to_grouped([*params.values()], HEADS, KV_HEADS)
+    with raises(ValueError, "expected W_qkv.weight, W_o.weight and perhaps their biases, got "
+                "qkv_proj.weight; to read those, use from_fused"):
+        shared_heads.from_grouped({"qkv_proj.weight": np.zeros((4, 3))}, 2, 1)
+
+
+FALCON = {"query_key_value.weight": np.zeros((40, 24)), "dense.weight": np.zeros((24, 24))}
+
+
+@pytest.mark.parametrize(("params", "reader"), [
+    (FALCON, "from_fused, with query_key_value renamed to qkv_proj and dense to o_proj, and for "
+             "Falcon with by_group=True"),
+    (shared_heads.to_fused(parameters(), HEADS, KV_HEADS), "from_fused"),
+    (shared_heads.to_grouped(parameters(), HEADS, KV_HEADS), "from_grouped"),
+    (sizes.weights(), "weights.to_linear and its NAMES['todays_decoder']")])
+def test_names_of_another_layout_are_recognised(params, reader):
+    with pytest.raises(ValueError, match=r"^expected q_proj.weight") as caught:
+        shared_heads.to_weight_set(params, HEADS, KV_HEADS)
+    assert str(caught.value).endswith(f"; to read those, use {reader}")
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    params = parameters()
     with raises(ValueError, "k_proj.weight must be (12, 10) for n_heads=6 and n_kv_heads=3, got "
-                "(8, 10)"):
+                "(8, 10); it has 2 heads of 4 dimensions"):
         shared_heads.to_fused(params, HEADS, 3)
     with raises(ValueError, "n_kv_heads must divide n_heads=6, got n_kv_heads=4; possible: 1, 2, "
                 "3, 6"):
         shared_heads.to_grouped(params, HEADS, 4)
-    with raises(ValueError, "expected W_qkv.weight, W_o.weight and perhaps their biases, got "
-                "qkv_proj.weight"):
-        shared_heads.from_grouped({"qkv_proj.weight": np.zeros((4, 3))}, 2, 1)
+    narrow = params | {"k_proj.weight": np.zeros((8, 9))}
+    with raises(ValueError, "k_proj.weight must be (8, 10) for n_heads=6 and n_kv_heads=2, got "
+                "(8, 9)"):
+        shared_heads.to_grouped(narrow, HEADS, KV_HEADS)
+    flat = params | {"v_proj.weight": np.zeros(8)}
+    with raises(ValueError, "v_proj.weight must be (out, in), got (8,)"):
+        shared_heads.to_grouped(flat, HEADS, KV_HEADS)
+
+
+@pytest.mark.parametrize(("e", "d_head"), [(12, 2), (24, 4)])
+def test_transposed_weights_are_recognised(e, d_head):
+    shapes = {"q_proj": (6 * d_head, e), "k_proj": (2 * d_head, e), "v_proj": (2 * d_head, e),
+              "o_proj": (e, 6 * d_head)}
+    params = {f"{name}.weight": np.zeros(shape).T for name, shape in shapes.items()}
+    with pytest.raises(ValueError, match=r"^k_proj.weight must be .*; as \(in, out\) it may fit: "
+                                         r"is it transposed\?$"):
+        shared_heads.to_weight_set(params, HEADS, KV_HEADS)
+
+
+def test_numbers_of_heads_that_do_not_divide_are_refused():
+    fused = shared_heads.to_fused(parameters(), HEADS, KV_HEADS)
+    cause = "check the numbers of heads in the model's configuration"
+    with raises(ValueError, "q_proj.weight has 24 rows, and n_heads=5 does not divide them: "
+                            f"{cause}"):
+        shared_heads.to_weight_set(parameters(), 5, 1)
+    for by_group in False, True:
+        with raises(ValueError, "qkv_proj.weight has 40 rows, and n_heads + 2 * n_kv_heads = 12 "
+                                f"does not divide them: {cause}"):
+            shared_heads.from_fused(fused, 6, 3, by_group)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -328,6 +328,75 @@ def test_names_of_another_layout_are_refused_and_recognised(reader):
     assert not set(params) & set(expected.split(", "))
 
 
+def zeros(**shapes):
+    """Return {name.weight: zeros}; __ in a name stands for a dot."""
+    return {f"{name.replace('__', '.')}.weight": np.zeros(s) for name, s in shapes.items()}
+
+
+# As in a Llama with six heads of q and two of k and v: transposed, the shapes would fit.
+LLAMA = zeros(q_proj=(24, 24), k_proj=(8, 24), v_proj=(8, 24), o_proj=(24, 24))
+TOLD = ("; k_proj.weight has 8 outputs and q_proj.weight has 24: 3 heads of q share each head of k "
+        "and v, so read them by shared_heads.to_weight_set, which repeats the heads of k and v, or "
+        "by to_grouped")
+
+
+def test_shared_heads_are_recognised_by_their_shapes():
+    with raises(ValueError, "kernels must be (out, in), got q_proj.weight (24, 24), k_proj.weight "
+                            "(8, 24), v_proj.weight (8, 24), o_proj.weight (24, 24), which do not "
+                            f"fit together{TOLD}"):
+        weights.from_linear(LLAMA, weights.NAMES["todays_decoder"])
+    for reader in (weights.from_in_proj, weights.from_qkv_module, weights.to_dense):
+        with pytest.raises(ValueError, match=r"q_proj.weight, k_proj.weight, v_proj.weight, "
+                           r"o_proj.weight; to read those, use shared_heads.to_weight_set, because "
+                           r"k and v have fewer heads than q$"):
+            reader(LLAMA)
+
+
+FUSED = "name them qkv_proj and o_proj, and use shared_heads.from_fused"
+SHARED = {
+    "read them by shared_heads.from_grouped":
+        lambda: weights.from_qkv_module(zeros(W_qkv=(40, 24), W_o=(24, 24))),
+    f"{FUSED} with by_group=True":
+        lambda: weights.from_interleaved(zeros(query_key_value=(40, 24), dense=(24, 24)), 6),
+    f"transpose them, {FUSED}":
+        lambda: weights.from_gpt2({"w": np.zeros((24, 40))}, {"w": np.zeros((24, 24))}),
+    "transpose them, name them q_proj, k_proj, v_proj, o_proj, and use shared_heads.to_weight_set":
+        lambda: weights.from_dense([np.zeros((24, n)) for n in (24, 8, 8, 24)])}
+
+
+@pytest.mark.parametrize("where", SHARED)
+def test_shared_heads_in_another_layout_are_told_where_to_go(where):
+    with pytest.raises(ValueError, match=r"which do not fit together; .*: 3 heads of q share each "
+                                         rf"head of k and v, so {where}$"):
+        SHARED[where]()
+
+
+@pytest.mark.parametrize("widths", [(24, 8, 12), (24, 24, 8), (8, 24, 24), (24, 10, 10)])
+def test_other_widths_are_not_taken_for_shared_heads(widths):
+    shapes = dict(zip(("q_proj", "k_proj", "v_proj"), ((w, 23) for w in widths), strict=True))
+    with pytest.raises(ValueError, match=r"which do not fit together$"):
+        weights.from_linear(zeros(**shapes, o_proj=(24, 24)), weights.NAMES["todays_decoder"])
+
+
+@pytest.mark.parametrize(("n_layers", "told"), [
+    (1, "the prefix 'layers.0.'"), (4, "4 prefixes, the first is 'layers.0.'")])
+def test_the_state_dict_of_a_whole_model_is_recognised(n_layers, told):
+    names, layer = weights.NAMES["pretrained_encoder"], LINEAR["pretrained_encoder"][0](W)
+    model = {f"layers.{n}.{name}": w for n in range(n_layers) for name, w in layer.items()}
+    count = ", … (32 names)" if n_layers > 1 else ""
+    with pytest.raises(ValueError, match=r", got layers.0.attention.*") as caught:
+        weights.from_linear(model, names)
+    assert str(caught.value).endswith(f"{count}; these names follow {told}: pass the parameters of "
+                                      "one layer, without its prefix")
+    same(weights.from_linear(model, [f"layers.0.{name}" for name in names]), W)
+
+
+def test_keys_of_hugging_face_s_gpt2_are_recognised():
+    parts = [{"weight": part["w"], "bias": part["b"]} for part in weights.to_gpt2(W)]
+    with pytest.raises(ValueError, match="use from_gpt2 with the keys w and b in place of weight"):
+        weights.from_gpt2(*parts)
+
+
 def test_names_of_no_layout_are_refused():
     params = weights.to_qkv_module(W)
     del params["W_o.weight"]
@@ -335,7 +404,7 @@ def test_names_of_no_layout_are_refused():
     with raises(ValueError, f"expected {names}, got W_o.bias"):
         weights.from_qkv_module({"W_o.bias": params["W_o.bias"]})
     extra = {"W_qkv.scale": W["b_q"]}
-    with pytest.raises(ValueError, match=r"a weight set has no place for W_qkv.scale$"):
+    with pytest.raises(ValueError, match=r"; there is no place for W_qkv.scale$"):
         weights.from_qkv_module(weights.to_qkv_module(W) | extra)
 
 
@@ -346,11 +415,11 @@ def test_lists_and_dicts_are_not_confused():
 
 
 def test_dense_kernels_and_keras_kernels_are_not_confused():
-    with raises(ValueError, "query kernel must have 2 axes, got (11, 3, 4): is it from "
-                            "keras.layers.MultiHeadAttention?"):
+    with raises(ValueError, "query kernel must have 2 axes, got (11, 3, 4); to read "
+                            "keras.layers.MultiHeadAttention, use from_keras"):
         weights.from_dense(weights.to_keras(W, HEADS))
-    with raises(ValueError, "query kernel must have 3 axes, got (11, 12): is it from Keras "
-                            "Dense layers?"):
+    with raises(ValueError, "query kernel must have 3 axes, got (11, 12); to read Keras "
+                            "Dense layers, use from_dense"):
         weights.from_keras(weights.to_dense(W)[::2])
     with raises(ValueError, "expected eight arrays, or four without biases, got 7"):
         weights.from_dense(weights.to_dense(W)[:7])
@@ -433,9 +502,10 @@ def test_load_names_both_sides_when_they_differ():
     module = MultiHeadAttention(12, HEADS)
     own = ("{'W_qkv.weight': (36, 12), 'W_qkv.bias': (36,), "
            "'W_o.weight': (12, 12), 'W_o.bias': (12,)}")
-    for params in (weights.to_in_proj(SQUARE), weights.to_qkv_module(W)):
+    differ = "; the shape differs in W_qkv.weight, W_o.weight, W_o.bias"
+    for params, hint in ((weights.to_in_proj(SQUARE), ""), (weights.to_qkv_module(W), differ)):
         shapes = {name: array.shape for name, array in params.items()}
-        with raises(ValueError, f"MultiHeadAttention has parameters {own}, got {shapes}"):
+        with raises(ValueError, f"MultiHeadAttention has parameters {own}, got {shapes}{hint}"):
             weights.load(module, params)
     params = weights.to_qkv_module(SQUARE)
     del params["W_o.bias"]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from utils import checks
+from utils.parity import _messages
 
 
 class Layout(NamedTuple):
@@ -29,7 +30,9 @@ def linear(names):
 NAMES = {"multi_head_layer": ("q_linear", "k_linear", "v_linear", "out"),
          "einsum": ("w_qs", "w_ks", "w_vs", "fc"),
          "sequence_first": ("query.linear", "key.linear", "value.linear", "output"),
-         "todays_decoder": ("q_proj", "k_proj", "v_proj", "o_proj")}  # as at Hugging Face
+         "todays_decoder": ("q_proj", "k_proj", "v_proj", "o_proj"),  # Llama at Hugging Face
+         "pretrained_encoder": (*(f"attention.self.{side}" for side in ("query", "key", "value")),
+                                "attention.output.dense")}  # BERT at Hugging Face
 HOUSE = Layout([(f"W_{n}", f"b_{n}") for n in "qkvo"], in_out=True)
 LISTED = Layout([(f"{n} kernel", f"{n} bias") for n in ("query", "key", "value", "output")], True)
 GPT2 = Layout([("c_attn w", "c_attn b"), ("c_proj w", "c_proj b")], in_out=True)
@@ -40,6 +43,9 @@ SEPARATE = Layout([*((f"{n}_proj_weight", f"{n}_proj_bias") for n in "qkv"), OUT
 READERS = {"W_q": "every to_… function", "in_proj_weight": "from_in_proj",
            "q_proj_weight": "from_in_proj", "W_qkv.weight": "from_qkv_module",
            "query_key_value.weight": "from_interleaved", "c_attn w": "from_gpt2",
+           "c_attn weight": "from_gpt2 with the keys w and b in place of weight and bias",
+           "c_attn.weight": 'from_gpt2(c_attn, c_proj), two dicts {"w": …, "b": …}',
+           "qkv_proj.weight": "shared_heads.from_fused",
            **{f"{names[0]}.weight": f"from_linear, NAMES[{chapter!r}]"
               for chapter, names in NAMES.items()}}
 
@@ -54,30 +60,14 @@ def read(params, layout=HOUSE):
         raise ValueError(f"expected {', '.join(names)}, got {len(params)} arrays without names; "
                          "to read a list, use from_dense or from_keras")
     if not set(names[::2]) <= set(params) <= set(names):
-        reader = next((reader for name, reader in READERS.items()
-                       if name in params and name not in names), None)
-        hint = f"; to read those, use {reader}" if reader else ""
-        if set(names[::2]) <= set(params):
-            more = [name for name in params if name not in names]
-            hint = f"; a weight set has no place for {', '.join(more)}"
-        raise ValueError(f"expected {', '.join(names)}, got {', '.join(params)}{hint}")
+        raise ValueError(_messages.wrong_names(", ".join(names), names[::2], names, params,
+                                               READERS))
     arrays = {name: checks.to_numpy(array) for name, array in params.items()}
     pairs = [(arrays[kernel] if layout.in_out else arrays[kernel].T, arrays.get(bias))
              for kernel, bias in layout.names]
     if not fit(pairs):
-        wanted, other = "(in, out)", "(out, in)"
-        if not layout.in_out:
-            wanted, other = other, wanted
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         transposed = fit([(kernel.T, bias) for kernel, bias in pairs])
-        hint = f"; they fit as {other}" if transposed else ""
-        widths = [kernel.shape[-1] for kernel, _ in pairs]
-        if len(pairs) == 4 and widths[1] == widths[2] < widths[0] and (
-                widths[0] % widths[1] == 0 and pairs[3][0].shape[0] == widths[0]):
-            hint = (f"; k and v have {widths[1]} outputs and q has {widths[0]}, so heads of q "
-                    "share heads of k and v: repeat the heads of k and v first, as "
-                    "shared_heads.to_weight_set does")
-        raise ValueError(f"kernels must be {wanted}, got {shapes}, which do not fit together{hint}")
+        raise ValueError(_messages.wrong_shapes(arrays, names[::2], layout.in_out, transposed))
     return [(kernel, np.zeros(kernel.shape[1], kernel.dtype) if bias is None else bias)
             for kernel, bias in pairs]
 
@@ -140,7 +130,7 @@ def listed(arrays, axes, other):
     """Return the arrays of a Keras layer as a dict: query kernel, query bias, … output bias.
 
     Raises ValueError unless there are eight arrays, or four without biases, and kernels have
-    ``axes`` axes. ``other`` is the layer that the message names as likely cause.
+    ``axes`` axes. ``other`` is what the message says of arrays with another number of axes.
     """
     arrays = [checks.to_numpy(array) for array in arrays]
     names = {8: [name for pair in LISTED.names for name in pair],
@@ -150,8 +140,8 @@ def listed(arrays, axes, other):
     params = dict(zip(names, arrays, strict=True))
     for kernel, _ in LISTED.names:
         if params[kernel].ndim != axes:
-            raise ValueError(f"{kernel} must have {axes} axes, got {params[kernel].shape}: is it "
-                             f"from {other}?")
+            raise ValueError(f"{kernel} must have {axes} axes, got {params[kernel].shape}; to read "
+                             f"{other}")
     return params
 
 
@@ -179,5 +169,10 @@ def load_dict(module, params):
 
 def same(program, own, given):
     """Raise ValueError unless the shapes of a program's parameters are those given."""
-    if own != given:
-        raise ValueError(f"{type(program).__name__} has parameters {own}, got {given}")
+    if own == given:
+        return
+    hint = ""
+    if isinstance(own, dict) and set(own) == set(given):
+        differ = [name for name in own if own[name] != given[name]]
+        hint = f"; the shape differs in {_messages.listing(differ)}"
+    raise ValueError(f"{type(program).__name__} has parameters {own}, got {given}{hint}")

@@ -7,7 +7,8 @@ NumPy arrays with the same bits and dtype.
 ``from_X`` takes arrays or tensors, such as a ``state_dict()``. A gradient has the layout of its
 parameter, so ``from_X`` reads gradients, too. A missing bias becomes zeros. A layout with wrong
 names or shapes raises ValueError. If names and shapes agree, as for a square kernel (in, out) or
-(out, in), a wrong layout cannot be detected.
+(out, in), a wrong layout cannot be detected. ``shared_heads`` reads layers in which k and v have
+fewer heads than q.
 """
 
 import numpy as np
@@ -124,7 +125,7 @@ def to_dense(weights):
 
 def from_dense(params):
     """Return the weight set of ``to_dense``, from eight arrays or, without biases, from four."""
-    params = _layouts.listed(params, 2, "keras.layers.MultiHeadAttention")
+    params = _layouts.listed(params, 2, "keras.layers.MultiHeadAttention, use from_keras")
     return weight_set(read(params, LISTED))
 
 
@@ -143,7 +144,7 @@ def to_keras(weights, n_heads):
 
 def from_keras(params):
     """Return the weight set of ``to_keras``, from eight arrays or, without biases, from four."""
-    params = _layouts.listed(params, 3, "Keras Dense layers")
+    params = _layouts.listed(params, 3, "Keras Dense layers, use from_dense")
     out = params.pop("output kernel")
     for name, array in params.items():
         if name != "output bias" and array.shape[-2:-1] != out.shape[:1]:
