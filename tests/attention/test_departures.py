@@ -257,3 +257,9 @@ def test_the_temperature_is_one_at_first_and_grows_in_steps():
 def test_a_floor_below_one_is_refused():
     with raises(ValueError, "floor_scale must be at least 1, got 0"):
         temperature(torch.arange(3), 0)
+
+
+def test_by_default_the_gain_is_for_each_head_and_multiplies():
+    gain = random(8)
+    assert qk_norm(Q, gain).equal(qk_norm(Q, gain, whole=False, plus_one=False))
+    assert difference(qk_norm(Q, gain), qk_norm(Q) * gain) < 1e-15

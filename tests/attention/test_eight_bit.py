@@ -138,3 +138,13 @@ def test_bad_input_is_refused_by_name(call, error, said):
     with pytest.raises(error) as caught:
         call()
     assert said in str(caught.value)
+
+
+def test_each_head_of_each_example_has_its_own_bound():
+    q, scale = random(2, 3, 4, 5), random(2, 3, 7, 1).abs()
+    bound = context_bound(q, scale, 2 * scale)
+    for b in range(2):
+        for h in range(3):
+            k_scale = scale[b, h].max()
+            score = q[b, h].abs().sum(-1) * k_scale / (2 * math.sqrt(5))
+            assert bound[b, h].allclose(2 * k_scale * (127 * score + 0.5), rtol=1e-12)

@@ -1,5 +1,7 @@
 """Fewer heads of k and v: equal to the reference, and neither is ever copied."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from torch import nn
 from utils import masks, reference, sizes
 from utils.attention.cache import Cache, CausalAttention, PreallocatedCache
 from utils.attention.grouped import GroupedAttention, folded_attention, grouped_attention
-from utils.checks import difference
+from utils.checks import check_close, difference
 from utils.doctor import examine
 from utils.measure.counters import Allocations
 from utils.models.language_model import LanguageModel, RotaryAttention
@@ -318,3 +320,19 @@ def test_grouped_rotary_with_all_heads_is_the_rotary_layer():
     old.load_state_dict(new.state_dict())
     x = random(2, 5, 24)
     assert difference(new(x), old(x)) < 1e-12
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_heads_may_be_wider_than_their_share_of_the_model(bias):
+    torch.manual_seed(0)
+    layer = GroupedAttention(8, 4, 2, bias=bias, d_head=6).double()
+    assert (layer.W_o.weight.shape, layer.W_o.bias is not None) == ((8, 24), bias)
+    x = torch.randn(2, 5, 8, dtype=torch.float64, requires_grad=True)
+    q, k, v = layer.project(x)
+    k, v = k.repeat_interleave(2, dim=1), v.repeat_interleave(2, dim=1)
+    scores = (q @ k.mT / math.sqrt(6)).masked_fill(torch.ones(5, 5).triu(1).bool(), -math.inf)
+    want = layer.W_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+    check_close(layer(x), want)
+    upstream = torch.randn(2, 5, 8).double()
+    check_close(*(torch.autograd.grad((out * upstream).sum(), x, retain_graph=True)[0]
+                  for out in (layer(x), want)))

@@ -335,3 +335,20 @@ def test_bad_input_is_refused_by_name_and_changes_nothing(call, error, said):
     assert FULL.lengths == {"a": 5}
     assert FULL.users == [1, 1, 0, 0, 0, 0]
     assert all(side.equal(old) for side, old in zip(FULL.sides, before, strict=True))
+
+
+def test_three_users_of_three_blocks_each_get_a_copy_of_the_last_until_one_is_left():
+    cache = cache_of()
+    filled(cache, "a", 9, 1)                            # blocks 0, 1 and 2, the last not full
+    cache.share("b", "a")
+    cache.share("c", "b")
+    assert cache.users == [3, 3, 3, 0, 0, 0]
+    filled(cache, "b", 1, 2)
+    assert (cache.tables["b"], cache.users) == ([0, 1, 3], [3, 3, 2, 1, 0, 0])
+    filled(cache, "c", 2, 3)
+    assert (cache.tables["c"], cache.users) == ([0, 1, 4], [3, 3, 1, 1, 1, 0])
+    filled(cache, "a", 3, 4)
+    assert (cache.tables["a"], cache.users) == ([0, 1, 2], [3, 3, 1, 1, 1, 0])
+    assert holds(cache, "a", (9, 1), (3, 4))
+    assert holds(cache, "b", (9, 1), (1, 2))
+    assert holds(cache, "c", (9, 1), (2, 3))

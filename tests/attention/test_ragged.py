@@ -216,3 +216,8 @@ def test_bad_input_is_refused_by_name(call, error, said):
     with pytest.raises(error) as caught:
         call()
     assert said.replace("\\", "") in str(caught.value)
+
+
+def test_without_a_cache_a_tree_sees_its_own_tokens_only():
+    assert tree_keep([-1, 0, 0]).equal(tree_keep([-1, 0, 0], 0))
+    assert tree_keep([-1, 0, 0]).int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 0, 1]]
