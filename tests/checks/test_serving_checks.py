@@ -1,4 +1,4 @@
-"""The arguments of serving, state, RoPE's stretching and sampling: each error by its whole message."""
+"""The arguments of serving, states, long contexts and sampling: every error by its whole message."""
 
 from types import SimpleNamespace
 
@@ -21,8 +21,8 @@ AXES = "{} must have at least {} axes, got {}"
 STARTS = ("{} must be (b + 1,): 0, then where each sequence ends, in order; got {}. From lengths "
           "(b,), call starts(lengths)")
 PARENTS = "parents must be (i,), each -1 or the index of an earlier token, got "
-SCALES = ("q must be (…, i, d), k_scale and v_scale (…, j, 1), got {}; heads of k and v that several "
-          "heads of q share must be repeated")
+SCALES = ("q must be (…, i, d), k_scale and v_scale (…, j, 1), got {}; heads of k and v that "
+          "several heads of q share must be repeated")
 Q, K, V = torch.randn(2, 5, 4), torch.randn(2, 7, 4), torch.randn(2, 7, 3)
 SCALE = torch.ones(2, 7, 1)
 CACHE = SimpleNamespace(tables={"a": [0], "b": [2, 1]}, lengths={"a": 3, "b": 5}, widths=(4, 3),
@@ -38,8 +38,8 @@ CACHE = SimpleNamespace(tables={"a": [0], "b": [2, 1]}, lengths={"a": 3, "b": 5}
     (ragged.both_starts, ([0, 3], [0, 4, 3], False), ValueError,
      STARTS.format("k_starts", [0, 4, 3])),
     (ragged.both_starts, ([0, 2, 5], [0, 2, 4], True), ValueError,
-     "sequence 1 has 3 queries and 2 keys: with causal=True, the last query has the position of the "
-     "last key, so there must be at least as many keys"),
+     "sequence 1 has 3 queries and 2 keys: with causal=True, the last query has the position of "
+     "the last key, so there must be at least as many keys"),
     (ragged.ragged, ([1.0], K, V, [0, 5], [0, 7], False), TypeError, ARRAY.format("q", "list")),
     (ragged.ragged, (Q, K, V[0], [0, 5], [0, 7], False), ValueError,
      "v must be (heads, tokens, d), all sequences in one row, got (7, 3)"),
@@ -120,8 +120,8 @@ CACHE = SimpleNamespace(tables={"a": [0], "b": [2, 1]}, lengths={"a": 3, "b": 5}
     (without_padding, (torch.ones(2, 3, 7, 4), torch.ones(2, 7), torch.ones(2, 7).bool()),
      ValueError, "log_decay must be (…, i), one number for each token of k: (2, 3, 7), got (2, 7)"),
     (ragged_attention, (Q, K[:, :3], V[:, :3], [0, 5], [0, 3]), ValueError,
-     "sequence 0 has 5 queries and 3 keys: with causal=True, the last query has the position of the "
-     "last key, so there must be at least as many keys"),
+     "sequence 0 has 5 queries and 3 keys: with causal=True, the last query has the position of "
+     "the last key, so there must be at least as many keys"),
 ])
 def test_what_does_not_fit_is_named(call, arguments, error, message):
     with raises(error, message):
