@@ -77,7 +77,7 @@ def test_arithmetic_crosses_at_twice_d_model_and_memory_at_three_times_d_head():
         part = costs.flops(2 * d_model, d_model)
         assert part["scores"] + part["context"] == part["projections"] + part["output"]
         held = costs.held(3 * d_model // n_heads, d_model, n_heads)
-        assert held["rows"] == held["tables"]
+        assert held["rows"] == held["matrices"]
 
 
 @pytest.mark.parametrize(("a", "b", "n"), [(6e-6, 2e-8, 300), (1e-3, 0, math.inf), (0, 1e-9, 0)])

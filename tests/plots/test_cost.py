@@ -33,12 +33,12 @@ READ_COSTS = """() => {
 
 
 def wanted(n, d_model, n_heads):
-    """Return (rows, tables, share) of the operations and of the numbers held, by `costs`."""
+    """Return (rows, matrices, share) of the operations and of the elements held, by `costs`."""
     part = costs.flops(n, d_model)
     held = costs.held(n, d_model, n_heads)
     pairs = ((part["projections"] + part["output"], part["scores"] + part["context"]),
-             (held["rows"], held["tables"]))
-    return [[rows, tables, tables / (rows + tables)] for rows, tables in pairs]
+             (held["rows"], held["matrices"]))
+    return [[rows, matrices, matrices / (rows + matrices)] for rows, matrices in pairs]
 
 
 def assert_costs(seen, n, d_model, n_heads):
@@ -115,9 +115,9 @@ def test_costs_say_what_the_chapter_says(show):
     with show(explore.cost_crossing()) as page:
         seen = page.evaluate(READ_COSTS)
         assert seen["shown"] == [["537 M", "134 M", "20 %"], ["786 k", "1.05 M", "57 %"]]
-        assert seen["verdict"] == ("n = 256: the tables have 20 % of the operations and 57 % of "
-                                   "the memory.")
-        assert seen["caption"] == ("256 words, d_model 512, 8 heads of 64; in float32 7.34 MB at "
+        assert seen["verdict"] == ("n = 256: the attention matrices have 20 % of the operations "
+                                   "and 57 % of the memory.")
+        assert seen["caption"] == ("256 tokens, d_model 512, 8 heads of 64; in float32 7.34 MB at "
                                    "the peak")
         assert page.locator("#mark-arithmetic").text_content() == "2 · d_model = 1024"
         assert page.locator("#mark-memory").text_content() == "3 · d_head = 192"

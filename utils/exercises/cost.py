@@ -7,7 +7,7 @@ from utils.exercises._judges import doctor_report, predictions
 from utils.measure.counters import peak_bytes
 
 CROSSINGS = predictions(
-    {"causal": 2048, "block": 3072, "grouped": 640, "one more word": 1024},
+    {"causal": 2048, "block": 3072, "grouped": 640, "one more token": 1024},
     {"causal": {
         1024: "That is for all pairs. Only half of the work for the attention matrices is left.",
         512: "The attention matrices need less work now: do they reach the rest earlier or later?",
@@ -32,7 +32,7 @@ CROSSINGS = predictions(
                "earlier or later?",
          None: "q and the output need 4 n d_model² together. And k and v, which are a quarter as "
                "wide?"},
-     "one more word": {
+     "one more token": {
          512: "One query needs 8 d_model² for its projections, and 2 d_model operations for each "
               "score. And for the context?",
          2048: "Scores and context both need 2 n d_model operations.",
@@ -41,38 +41,9 @@ CROSSINGS = predictions(
          None: "How many operations does one query need for its four projections, and for its two "
                "products with the cache?"}},
     tolerance=0.001)
-ROOFS = predictions(
-    {"knee": 20.0, "share": 0.53, "d_head": 120, "faster": 1.875, "float16": "arithmetic"},
-    {"knee": {
-        0.05: "This is inverted: give operations per byte.",
-        2e12: "Give operations per byte, not per second.",
-        None: "At how many operations per byte do 2 · 10¹² operations and 10¹¹ bytes take one "
-              "second each?"},
-     "share": {
-         10.67: "That is the intensity. Which share of 2 TFLOP/s does it allow?",
-         53.3: "That is in percent; give a number from 0 to 1.",
-         1.067: "That is in TFLOP/s. Which share of 2 TFLOP/s is it?",
-         0.13: "d_head / 6 already accounts for four bytes per number.",
-         1.0: "Left of the knee the full 2 TFLOP/s cannot be reached.",
-         None: "The intensity is d_head / 6, so they reach at most d_head / 6 · 10¹¹ operations a "
-               "second."},
-     "d_head": {
-         20: "That is the knee, in operations per byte. Which d_head has it?",
-         3: "d_head / 6 is the intensity: it grows with d_head.",
-         64: "At 64 memory is still the limit.",
-         None: "Which d_head has an intensity at the knee?"},
-     "faster": {
-         0.53: "That is the present speed, as a share of 2 TFLOP/s.",
-         20: "No program can exceed 2 TFLOP/s: how many times as fast is that?",
-         6.0: "Traffic falls by more than that, but then arithmetic is the limit.",
-         None: "Divide the speed that arithmetic allows by the one that memory allows now."},
-     "float16": {
-         "memory": "With half the bytes, the intensity doubles. On which side of the knee is it?",
-         None: 'Answer "memory" or "arithmetic".'}},
-    tolerance=0.01)
 
 
-def _one_table(program):
+def _one_head(program):
     """Judge program(q, k, v, keep): its result, and how many attention matrices it holds."""
     four, eight = (_matrices_held(program, n_heads) for n_heads in (4, 8))
     if isinstance(four, str):
@@ -123,7 +94,7 @@ def _matrices_held(program, n_heads):
 
 
 check = Check({
-    "one_table": Exercise(_one_table, (
+    "one_head": Exercise(_one_head, (
         "Loop over the heads, and call `attention` for one at a time: q[:, h] is (b, i, d).",
         "keep is None, or has an axis of heads, of length 1 or h: which part of it does head h "
         "need?",
@@ -139,13 +110,4 @@ check = Check({
         "products with n keys and n values 4 n d_model."),
         "All of them are multiples of d_model: d_model decides, not the number of heads. In a "
         "whole block, the n² part needs 6 d_model tokens to reach the rest."),
-    "under_the_roof": Exercise(ROOFS, (
-        "The knee is the intensity at which both limits are equal: operations a second divided by "
-        "bytes a second.",
-        "The attention matrices have d_head / 6 = 10.7 operations a byte; the memory moves 10¹¹ "
-        "bytes a second.",
-        "Left of the knee, a program reaches intensity / knee of the highest speed. Fewer bytes a "
-        "number mean more operations a byte."),
-        "Left of the knee only fewer bytes help: narrower numbers, or attention matrices that "
-        "never leave the cache. Right of it only fewer operations help."),
 })

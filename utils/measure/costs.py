@@ -9,7 +9,8 @@ matrices, with one example of n >= 2 tokens of dimension d_model, and n_heads >=
     context = weights @ v
     out = merge_heads(context) @ W_o
 
-*Tables* have an element for each pair of tokens, *rows* belong to one token.
+Attention matrices have an element for each pair of tokens, rows have d_model elements for each
+token.
 """
 
 import math
@@ -28,12 +29,13 @@ def flops(n, d_model):
 
 
 def held(n, d_model, n_heads):
-    """Return the elements held at the peak, {"rows": …, "tables": …}.
+    """Return the elements held at the peak, {"rows": …, "matrices": …}.
 
-    The rows are q, k, v, the context, its merged copy and the output. The tables are the scores and
-    the attention weights of each head. x and the parameters existed before and are not counted.
+    The rows are q, k, v, the context, its merged copy and the output. The matrices are the scores
+    and the attention weights of each head. x and the parameters existed before, and are not
+    counted.
     """
-    return {"rows": 6 * n * d_model, "tables": 2 * n_heads * n * n}
+    return {"rows": 6 * n * d_model, "matrices": 2 * n_heads * n * n}
 
 
 def traffic(n, d_model, n_heads):
@@ -42,9 +44,9 @@ def traffic(n, d_model, n_heads):
     The scores are written, read to be scaled, and written again; merging the heads copies the
     context.
     """
-    row, table, square = n * d_model, n_heads * n * n, d_model**2
-    return {"projections": 6 * row + 3 * square, "scores": 2 * row + 3 * table,
-            "softmax": 2 * table, "context": 4 * row + table, "output": 2 * row + square}
+    row, matrix, square = n * d_model, n_heads * n * n, d_model**2
+    return {"projections": 6 * row + 3 * square, "scores": 2 * row + 3 * matrix,
+            "softmax": 2 * matrix, "context": 4 * row + matrix, "output": 2 * row + square}
 
 
 def crossing(n, seconds):

@@ -161,8 +161,8 @@ def cost_crossing(d_model=512, n_heads=8, n=256):
             raise ValueError(f"{name} must be one of {', '.join(map(str, there))}, got {value}")
     if not 8 <= checks.count(n, "n") <= 2**17:
         raise ValueError(f"n must be in 8 .. {2**17}, got {n}")
-    return Figure("cost_crossing", "at which length the tables take over, of the operations and of "
-                  "the memory.", {"d_model": d_model, "n_heads": n_heads, "n": n})
+    return Figure("cost_crossing", "at which length the attention matrices take over, of the "
+                  "operations and of the memory.", {"d_model": d_model, "n_heads": n_heads, "n": n})
 
 
 def _arrays(q, k, v):

@@ -102,15 +102,13 @@ def in_numpy(q, k, v, keep):
     return head_by_head(q, k, v, keep).numpy()
 
 
-CROSS = {"causal": 2048, "block": 3072, "grouped": 640, "one more word": 1024}
-ROOF = {"knee": 20, "share": 10.67 / 20, "d_head": 120, "faster": 1.875, "float16": "arithmetic"}
+CROSS = {"causal": 2048, "block": 3072, "grouped": 640, "one more token": 1024}
 RIGHT = {
-    "one_table": [head_by_head, into_one_tensor, by_hand, one_example_and_head, fused_attention],
+    "one_head": [head_by_head, into_one_tensor, by_hand, one_example_and_head, fused_attention],
     "crossings": [CROSS, {name: float(n) for name, n in CROSS.items()}],
-    "under_the_roof": [ROOF, ROOF | {"share": 0.533, "d_head": 120.0, "float16": "Arithmetic"}],
 }
 WRONG = {
-    "one_table": [
+    "one_head": [
         (all_at_once, "those of all heads are in memory at the same time"),
         (keeps_the_weights, "each adds an attention matrix to the peak"),
         (returns_the_weights, "It must return one tensor, the context"),
@@ -134,21 +132,8 @@ WRONG = {
         (CROSS | {"grouped": 1024}, "two matrices are smaller now"),
         (CROSS | {"grouped": 256}, "Only W_k and W_v are smaller"),
         (CROSS | {"grouped": 1280}, "do the attention matrices reach them earlier"),
-        (CROSS | {"one more word": 32}, "One query needs no n² at all"),
-        (CROSS | {"one more word": 2048}, "both need 2 n d_model operations"),
-        (CROSS | {"one more word": 7}, "How many operations does one query need"),
-    ],
-    "under_the_roof": [
-        (ROOF | {"knee": 0.05}, "This is inverted"),
-        (ROOF | {"share": 10.67}, "That is the intensity"),
-        (ROOF | {"share": 53.3}, "That is in percent"),
-        (ROOF | {"share": 1.067}, "That is in TFLOP/s"),
-        (ROOF | {"share": 0.13}, "already accounts for four bytes"),
-        (ROOF | {"d_head": 20}, "That is the knee"),
-        (ROOF | {"d_head": 64}, "At 64 memory is still the limit"),
-        (ROOF | {"faster": 20}, "No program can exceed 2 TFLOP/s"),
-        (ROOF | {"faster": 0.533}, "the present speed"),
-        (ROOF | {"float16": "memory"}, "the intensity doubles"),
-        (ROOF | {"float16": True}, "Write a string"),
+        (CROSS | {"one more token": 32}, "One query needs no n² at all"),
+        (CROSS | {"one more token": 2048}, "both need 2 n d_model operations"),
+        (CROSS | {"one more token": 7}, "How many operations does one query need"),
     ],
 }

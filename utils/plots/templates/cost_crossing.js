@@ -1,12 +1,12 @@
 const WIDTHS = [128, 256, 512, 768, 1024, 2048, 4096, 8192], HEADS = [1, 2, 4, 8, 16, 32];
 const FIRST = 3, LAST = 17, FINE = 8;   // n from 2 ** 3 to 2 ** 17, in eighths of a doubling
 
-// As utils.measure.costs has them: operations of the matrix products, numbers held at the peak.
+// As utils.measure.costs has them: operations of the matrix products, elements held at the peak.
 const costs = (n, width, heads) => ({
-  arithmetic: {rows: 8 * n * width ** 2, tables: 4 * n ** 2 * width},
-  memory: {rows: 6 * n * width, tables: 2 * heads * n ** 2},
+  arithmetic: {rows: 8 * n * width ** 2, matrices: 4 * n ** 2 * width},
+  memory: {rows: 6 * n * width, matrices: 2 * heads * n ** 2},
 });
-const shareOf = ({rows, tables}) => tables / (rows + tables);
+const shareOf = ({rows, matrices}) => matrices / (rows + matrices);
 const across = (n) => 100 * (Math.log2(n) - FIRST) / (LAST - FIRST);
 const lengthAt = (step) => Math.round(2 ** (step / FINE));
 
@@ -51,8 +51,8 @@ figures("cost-crossing", (root, config) => {
     kinds.forEach((kind) => {
       get(`dot-${kind}`).style.setProperty("--down", `${100 * (1 - shares[kind])}%`);
     });
-    const said = `n = ${plain(n)}: the tables have ${percent(shares.arithmetic)} of the operations `
-      + `and ${percent(shares.memory)} of the memory`;
+    const said = `n = ${plain(n)}: the attention matrices have ${percent(shares.arithmetic)} of `
+      + `the operations and ${percent(shares.memory)} of the memory`;
     get("verdict").textContent = `${said}.`;
     get("status").textContent = `${said}.`;
     const plane = get("plane");
@@ -60,16 +60,16 @@ figures("cost-crossing", (root, config) => {
     plane.setAttribute("aria-valuemax", lengthAt(LAST * FINE));
     plane.setAttribute("aria-valuenow", n);
     plane.setAttribute("aria-valuetext", said);
-    const {arithmetic, memory} = found, bytes = 4 * (memory.rows + memory.tables);
-    fillTable(get("numbers"), `${plain(n)} words, d_model ${state.width}, ${state.heads} head`
+    const {arithmetic, memory} = found, bytes = 4 * (memory.rows + memory.matrices);
+    fillTable(get("numbers"), `${plain(n)} tokens, d_model ${state.width}, ${state.heads} head`
       + `${state.heads > 1 ? "s" : ""} of ${state.width / state.heads}; in float32 `
       + `${short(bytes)}B at the peak`, [
-      ["", "rows", "tables", "share"],
-      ["operations", short(arithmetic.rows), short(arithmetic.tables), percent(shares.arithmetic)],
-      ["numbers held", short(memory.rows), short(memory.tables), percent(shares.memory)]]);
+      ["", "rows", "matrices", "share"],
+      ["operations", short(arithmetic.rows), short(arithmetic.matrices), percent(shares.arithmetic)],
+      ["elements held", short(memory.rows), short(memory.matrices), percent(shares.memory)]]);
     [...get("numbers").tBodies[0].rows].forEach((row, k) => {
-      const {rows, tables} = found[kinds[k]];
-      [rows, tables, shares[kinds[k]]].forEach((x, c) => { row.cells[c + 1].dataset.value = x; });
+      const {rows, matrices} = found[kinds[k]];
+      [rows, matrices, shares[kinds[k]]].forEach((x, c) => { row.cells[c + 1].dataset.value = x; });
     });
     get("width").textContent = plain(state.width);
     get("model").setAttribute("aria-valuetext", String(state.width));
