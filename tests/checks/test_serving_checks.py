@@ -1,4 +1,4 @@
-"""The arguments of serving, states, long contexts and sampling: every error by its whole message."""
+"""The arguments of serving, states, long contexts and sampling: each error by its whole message."""
 
 from types import SimpleNamespace
 
