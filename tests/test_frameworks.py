@@ -91,6 +91,17 @@ def test_mlx_may_be_missing(monkeypatch):
     assert frameworks.mlx() is None
 
 
+def test_transformers_may_be_missing_or_too_old(monkeypatch):
+    for number, found in ("5.0.0", True), ("10.1", True), ("4.57.1", False):
+        there = ModuleType("transformers")
+        there.__version__ = number
+        monkeypatch.setitem(sys.modules, "transformers", there)
+        assert (frameworks.transformers() is there) == found
+        assert found or frameworks.transformers() is None
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert frameworks.transformers() is None
+
+
 def test_onnx_comes_with_its_reference():
     assert frameworks.onnx().reference.ReferenceEvaluator
 

@@ -1,7 +1,8 @@
-"""Import TensorFlow, JAX, MLX and ONNX, and guess which framework a program uses."""
+"""Import TensorFlow, JAX, MLX, transformers and ONNX, and guess which framework a program uses."""
 
 import contextlib
 import os
+import warnings
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -62,6 +63,21 @@ def mlx():
     except ImportError:
         return None
     return mlx.core
+
+
+def transformers():
+    """Import Hugging Face's ``transformers`` and return it, or None without version 5 or later.
+
+    Only its row on the page of mask conventions needs it, which was computed with version 5. Its
+    import may warn that there are no widgets for progress bars; nothing here shows one.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import transformers as found
+    except ImportError:
+        return None
+    return found if int(found.__version__.partition(".")[0]) >= 5 else None
 
 
 @contextlib.contextmanager

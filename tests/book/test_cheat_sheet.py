@@ -109,10 +109,10 @@ def test_the_masks_are_those_that_the_chapter_computed():
         assert [row, asked] == [empty[name][0], "–" if without else empty[name][1]]
 
 
-def test_is_causal_hangs_where_the_sheet_says():
+def test_is_causal_is_aligned_as_the_sheet_says():
     flags = computed("| call |")
     assert [flags[name][0] for name in ("SDPA", "Keras", "MHA")] == [
-        "top left", "top left", "refused"]
+        "upper left", "upper left", "error"]
     assert flags["MHA"][1] == "flag only"
 
 
