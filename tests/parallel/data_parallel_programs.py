@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from utils.models.language_model import LanguageModel
 from utils.parallel.checkpoint import load, newest, save
-from utils.parallel.data import dealt, place, share_of_mean, summed_loss, take_step
+from utils.parallel.data import clip, dealt, place, share_of_mean, summed_loss, take_step
 
 STEPS = 6
 
@@ -75,6 +75,16 @@ def equal(texts, folder):
     start = load(model, optimiser, Path(folder, "alone"))
     learn(model, optimiser, texts, start)
     return answers | {"resumed": {"weights": whole(model), "start": start}}
+
+
+def clipped(texts, limit):
+    """Return the clipped gradients of a sliced model, their norm, and that of this rank's own."""
+    model, *_ = fresh(wrap="fsdp", device=texts.device)
+    share_of_mean(*summed_loss(model, dealt(0, texts))).backward()
+    own = torch.cat([side.grad.to_local().flatten() for side in model.parameters()]).norm()
+    norm = clip(model.parameters(), limit)
+    return {"own": own, "norm": norm,
+            "grads": {name: full(side.grad) for name, side in model.named_parameters()}}
 
 
 def resumed(texts, folder):

@@ -9,7 +9,15 @@ from utils import reference
 from utils.checks import difference
 from utils.parallel import data
 from utils.parallel.checkpoint import save
-from utils.parallel.data import dealt, lines_of, place, share_of_mean, summed_loss, take_step
+from utils.parallel.data import (
+    clip,
+    dealt,
+    lines_of,
+    place,
+    share_of_mean,
+    summed_loss,
+    take_step,
+)
 from utils.parallel.processes import launch
 
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -145,3 +153,52 @@ def test_a_step_begins_with_no_gradient_and_takes_its_own_rate():
         take_step(optimiser, (x * 2).sum() + (y * 4).sum(), rate)
     assert torch.equal(x.detach(), torch.tensor([1.0, 2.0]) - 0.75 * 2)
     assert torch.equal(y.detach(), torch.tensor([1.0, 2.0]) - 0.75 * 4)
+
+
+class Sharded:
+    """A parameter whose gradient has this shard on the only rank."""
+
+    def __init__(self, *shard):
+        self.shard = torch.tensor(shard)
+        self.grad = self if shard else None
+
+    def to_local(self):
+        return self.shard
+
+
+@pytest.mark.parametrize(("limit", "factor"), [(2.5, 0.5), (5.0, 1.0), (7.0, 1.0)])
+def test_gradients_above_the_limit_are_scaled_to_it_and_others_stay(monkeypatch, limit, factor):
+    monkeypatch.setattr(data.dist, "all_reduce", lambda square: None)
+    x, y, frozen = Sharded(3.0), Sharded(0.0, 4.0), Sharded()
+    assert clip([x, frozen, y], limit) == 5
+    assert torch.equal(x.shard, factor * torch.tensor([3.0]))
+    assert torch.equal(y.shard, factor * torch.tensor([0.0, 4.0]))
+
+
+def test_a_gradient_of_zeros_stays_zero(monkeypatch):
+    monkeypatch.setattr(data.dist, "all_reduce", lambda square: None)
+    x = Sharded(0.0, 0.0)
+    assert clip([x], 1.0) == 0
+    assert torch.equal(x.shard, torch.zeros(2))
+
+
+def test_the_norm_is_that_of_the_shards_of_all_ranks(monkeypatch):
+    monkeypatch.setattr(data.dist, "all_reduce", lambda square: square.add_(16.0))
+    x = Sharded(3.0)
+    assert clip(iter([x]), 1.0) == 5
+    assert torch.allclose(x.shard, torch.tensor([0.6]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [0.1, 1e3])
+def test_clipped_shards_are_those_of_the_clipped_gradient_of_one_process(texts, limit):
+    model, *_ = programs.fresh()
+    total, count = summed_loss(model, lines_of(0, texts))
+    (total / count).backward()
+    wanted = {name: side.grad for name, side in model.named_parameters()}
+    norm = torch.cat([grad.flatten() for grad in wanted.values()]).norm()
+    for answer in launch(programs.clipped, 3, texts, limit):
+        assert abs(answer["norm"] - norm) < 1e-12
+        assert answer["own"] < 0.9 * norm
+        for name, grad in wanted.items():
+            assert difference(answer["grads"][name], grad * min(1, limit / norm)) < 1e-12

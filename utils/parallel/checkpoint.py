@@ -1,7 +1,7 @@
 """Checkpoints that p processes write and any number of processes reads.
 
-Taught in `training_at_scale`. Each process writes the slices that it holds, with
-`torch.distributed.checkpoint`, into a folder that is renamed when all slices are written. Loading
+Taught in `training_at_scale`. Each process writes the shards that it holds, with
+`torch.distributed.checkpoint`, into a folder that is renamed when all shards are written. Loading
 unpickles data, so load only files that you have written yourself.
 """
 
@@ -137,7 +137,7 @@ def newest(folder):
 def load(model, optimiser, folder):
     """Load the newest checkpoint into model and optimiser; return its step.
 
-    The step is 0 if there is no checkpoint. Each process reads the slices that it needs, however
+    The step is 0 if there is no checkpoint. Each process reads the shards that it needs, however
     many processes have written them. Raises ValueError, before anything is changed, when a file is
     damaged or the checkpoint is of another model or optimiser.
     """

@@ -1,7 +1,7 @@
 """Training in several processes, each with its part of the batch. Taught in `training_at_scale`.
 
-A step depends only on its number, and not on the number of processes. The functions also work in a
-single process, without `torch.distributed`.
+A step depends only on its number, and not on the number of processes. All functions but `clip`
+also work in a single process, without `torch.distributed`.
 """
 
 import torch
@@ -73,3 +73,20 @@ def take_step(optimiser, loss, rate):
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()
+
+
+def clip(parameters, limit):
+    """Scale sharded gradients to a norm of at most limit; return the norm.
+
+    All ranks must call it. ``parameters`` are DTensors that are sharded over all ranks, as
+    ``fully_shard`` makes them; those without a gradient are left out. The squared norms of the
+    ranks are summed by an all-reduce.
+    """
+    shards = [side.grad.to_local() for side in parameters
+              if side.grad is not None]
+    square = sum(shard.square().sum() for shard in shards)
+    dist.all_reduce(square)
+    norm = square.sqrt()
+    for shard in shards:
+        shard.mul_(torch.clamp(limit / norm, max=1))
+    return norm
