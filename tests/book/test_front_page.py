@@ -67,7 +67,7 @@ def test_three_programs_of_the_front_page_are_the_equation_and_the_fourth_is_not
     assert difference(loop, expected) < TOLERANCES["float64"]
     assert max(np.abs(loop - view).max(), np.abs(loop - einsum).max()) < 1e-15
     page = PAGE.read_text(encoding="utf-8")
-    said = float(re.search(r"difference from the loop: \*\*([\d.]+)\*\*", page)[1])
+    said = float(re.search(r"difference from the loop is \*\*([\d.]+)\*\*", page)[1])
     assert sick.shape == loop.shape
     assert round(np.abs(sick - loop).max(), 1) == said
 
