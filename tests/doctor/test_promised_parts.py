@@ -41,6 +41,7 @@ SICK = [
     ("cap", {}, "other soft-capping"), ("cap", {"cap": 50.0}, "other soft-capping"),
     ("cap", {"cap": 30.0, "masking": Masking("fill", "both", -30.0)},
      "soft-capping after the mask"),
+    ("sink", {"sink": 0.5, "sink_scaled": True}, "sink scaled"),
     ("sink", {}, "no sink"), ("sink", {"sink": 0.5, "dropped": "last"}, "other column dropped"),
     ("yarn", {}, "no YaRN factor"), ("yarn", {"factor": YARN ** 2}, "YaRN's factor twice")]
 
@@ -78,6 +79,18 @@ def test_a_tanh_that_comes_after_the_mask_has_a_name(cap, value):
     report = doctor.examine(attend, parts={"cap": cap})
     assert report.names == [("soft-capping after the mask",)]
     assert f"masked scores become {-cap:g}" in str(report)
+
+
+def test_a_sink_that_is_scaled_with_the_scores_has_a_name():
+    def attend(q, k, v, keep=None):
+        scores = q @ k.mT
+        if keep is not None:
+            scores = scores.masked_fill(~keep, -torch.inf)
+        column = torch.full_like(scores[..., :1], -1.5)
+        joined = torch.cat((scores, column), dim=-1) / q.shape[-1] ** 0.5
+        return joined.softmax(-1)[..., :-1] @ v
+    report = doctor.examine(attend, parts={"sink": -1.5})
+    assert report.names == [("sink scaled",)]
 
 
 def test_every_fault_of_a_part_is_among_these():

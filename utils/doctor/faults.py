@@ -200,6 +200,7 @@ TODAY = tuple(Fault(name, "kernel", sentence, look, chapter, *(GITHUB + one for 
          "mask value finite.", "onnx/onnx/pull/7867"))),
     ("the column of the sink", "todays_models", (
         ("no sink", "The softmax has no sink, so the weights of the keys sum to 1."),
+        ("sink scaled", "The sink is divided by √d together with the scores, so it is too near 0."),
         ("other column dropped", "Not the sink is dropped after the softmax but the last key, so "
          "each key gets the weight of the one before it."))),
     ("the scale of the scores", "long_context", (

@@ -49,7 +49,7 @@ EVERYWHERE, MASK_RIGHT = Band(), Masking()
 def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="qkv",
               scale="right", axes=(KEYS,), masking=MASK_RIGHT, tile=False, fully_masked="zeros",
               rotary=None, turned="qk", shift=0, unit="", gain=1.0, cap=None, sink=None,
-              dropped="first", factor=1.0, slopes=False, feature=""):
+              dropped="first", sink_scaled=False, factor=1.0, slopes=False, feature=""):
     """Return (context, weights), (b, h, i, d_v) and (b, h, i, j).
 
     q is (b, h, i, d), k (b, h_kv, j, d) and v (b, h_kv, j, d_v). ``align``: "top_left" or
@@ -65,8 +65,8 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
     as by a "layer" norm, times ``gain``; "rms of all heads" normalises all heads together. ``cap``:
     scores are bounded to cap · tanh(score / cap). ``sink``: a score, or one for each head, that
     every row has besides its keys, and whose weight is dropped; it stands first, and if the "last"
-    column is dropped, each key gets the weight of the one before it. ``factor``: one more factor of
-    the scores. ``slopes``: the distance of query and key, times a slope for each head, is
+    column is dropped, each key gets the weight of the one before it. If ``sink_scaled``, it is
+    multiplied by the factor of the scores. ``factor``: one more factor of the scores. ``slopes``: the distance of query and key, times a slope for each head, is
     subtracted (ALiBi). ``feature``: a name in FEATURES; the weights are proportional to the product
     of the features of q and k, without an exponential (linear attention).
     """
@@ -90,6 +90,7 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
         scores = scores - _distances(scores.shape, align)
     parts = {"keep": keep, "causal": _causal(scores.shape, band, align)}
     scores, allowed, after = _masked_scores(scores, parts, masking, factor)
+    sink = np.multiply(factor, sink) if sink_scaled else sink
     weights = after * _softmax(scores, allowed, axes, fully_masked, sink)
     weights = weights * q.shape[3] ** -0.5 if scale == "after softmax" else weights
     if dropped == "last":

@@ -123,7 +123,8 @@ def _cap(value):
 
 def _sink(value):
     return {"sink": np.asarray(value, dtype=float)}, [
-        Switch("no sink", {"sink": None}), Switch("other column dropped", {"dropped": "last"})]
+        Switch("no sink", {"sink": None}), Switch("other column dropped", {"dropped": "last"}),
+        Switch("sink scaled", {"sink_scaled": True})]
 
 
 def _yarn(value):
