@@ -12,16 +12,16 @@ HEADS = each_prediction({"before": (0, 2), "after": (1, 8)}, {
     "after": {(8, 1): "A pair must be (layer, head), in this order.",
               (0, 2): "This one attends to the token *before*, which has offset −1.",
               None: "Which (layer, head) has the largest score with offset 1?"}})
-LONGEST = "The longest sentence of a batch has no padding at all."
+PADDED = "Shorter sentences have padding beside them, and their tokens attend to it."
 FORGOTTEN = predictions(
     {"alone": True, "rows": False, "equal": False, "order": False, "padding": True,
-     "suffers": "shortest"},
+     "right": "longest"},
     {"alone": "Alone, a sentence has no padding to which it could attend. And in a batch?",
      "rows": "Softmax always gives weights that sum to 1, with padding included, too.",
      "equal": "How much padding is there if all sentences have nine tokens?",
      "order": "Each sentence keeps its padding, wherever it is in the batch.",
      "padding": "Real tokens attend to [PAD], so they depend on its embedding.",
-     "suffers": {"longest": LONGEST, "all": LONGEST, None: "Answer shortest, longest or all."}})
+     "right": {"shortest": PADDED, "all": PADDED, None: "Answer shortest, longest or all."}})
 
 
 def _attention(batch=3, layers=2, heads=4, length=7, lengths=(7, 4, 5)):

@@ -4,7 +4,7 @@ import torch
 
 FOUND = {"before": (0, 2), "after": (1, 8)}
 CAUGHT = {"alone": True, "rows": False, "equal": False, "order": False, "padding": True,
-           "suffers": "shortest"}
+           "right": "longest"}
 
 
 def looks_at(maps, real, offset):
@@ -113,7 +113,7 @@ def added_heads(maps):
 RIGHT = {
     "which_head": [FOUND | {"score": looks_at}, FOUND | {"score": by_loops},
                    {"score": looks_at, "before": [0, 2], "after": torch.tensor([1, 8])}],
-    "forgotten_mask": [CAUGHT, CAUGHT | {"suffers": " Shortest"}],
+    "forgotten_mask": [CAUGHT, CAUGHT | {"right": " Longest"}],
     "rollout": [{"rollout": rollout, "as good": False},
                 {"rollout": residual_last, "as good": False}]}
 
@@ -138,8 +138,8 @@ WRONG = {
         (CAUGHT | {"equal": True}, "How much padding is there"),
         (CAUGHT | {"order": True}, "Each sentence keeps its padding"),
         (CAUGHT | {"alone": False, "padding": False}, "Real tokens attend to [PAD]"),
-        (CAUGHT | {"suffers": "all"}, "no padding at all"),
-        (CAUGHT | {"suffers": None}, "Still open: suffers")],
+        (CAUGHT | {"right": "all"}, "Shorter sentences have padding"),
+        (CAUGHT | {"right": None}, "Still open: right")],
     "rollout": [
         ({"rollout": reversed_layers, "as good": False}, "wrong order"),
         ({"rollout": nothing_stays, "as good": False}, "the residual is missing"),
