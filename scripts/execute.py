@@ -36,8 +36,8 @@ def notebooks():
 def reading_minutes(nb):
     """Return the minutes for (the main text, Going deeper, the exercises), ints.
 
-    A minute is 120 words or 12 lines of code, and the first two are rounded to five. Folded cells
-    and Further reading do not count; an exercise says itself how long it takes.
+    A minute is 120 words or 12 lines of code, and the first two are rounded to five, but not to 0.
+    Folded cells and Further reading do not count; an exercise says itself how long it takes.
     """
     minutes, part = {"main": 0.0, "Going deeper": 0.0}, "main"
     exercises = 0
@@ -51,8 +51,8 @@ def reading_minutes(nb):
                     minutes[part] += len(text.split()) / 120
         elif part in minutes and not {"hide-cell", "hide-input"} & {*cell.metadata.get("tags", [])}:
             minutes[part] += len(cell.source.splitlines()) / 12
-    main, deeper = (5 * round(n / 5) for n in minutes.values())
-    return max(5, main), deeper, exercises
+    main, deeper = (max(5, 5 * round(n / 5)) if n else 0 for n in minutes.values())
+    return main, deeper, exercises
 
 
 def write_times(nb, seconds=None):

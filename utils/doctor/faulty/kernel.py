@@ -66,9 +66,10 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
     scores are bounded to cap · tanh(score / cap). ``sink``: a score, or one for each head, that
     every row has besides its keys, and whose weight is dropped; it stands first, and if the "last"
     column is dropped, each key gets the weight of the one before it. If ``sink_scaled``, it is
-    multiplied by the factor of the scores. ``factor``: one more factor of the scores. ``slopes``: the distance of query and key, times a slope for each head, is
-    subtracted (ALiBi). ``feature``: a name in FEATURES; the weights are proportional to the product
-    of the features of q and k, without an exponential (linear attention).
+    multiplied by the factor of the scores. ``factor``: one more factor of the scores. ``slopes``:
+    the distance of query and key, times a slope for each head, is subtracted (ALiBi). ``feature``:
+    a name in FEATURES; the weights are proportional to the product of the features of q and k,
+    without an exponential (linear attention).
     """
     if k.shape[1] != q.shape[1]:
         k, v = (_repeated(x, q.shape[1], tile) for x in (k, v))
