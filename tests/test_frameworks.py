@@ -102,6 +102,35 @@ def test_transformers_may_be_missing_or_too_old(monkeypatch):
     assert frameworks.transformers() is None
 
 
+def test_triton_may_be_missing(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setitem(sys.modules, "triton", None)
+    assert frameworks.triton() == (None, None)
+
+
+@pytest.mark.parametrize("before", ["", "import triton.language\n"])
+def test_a_triton_kernel_runs_on_the_processor_even_if_triton_was_imported_before(before, tmp_path):
+    pytest.importorskip("triton")
+    program = tmp_path / "doubled.py"   # Triton reads the source of a kernel
+    program.write_text(before + """
+import torch
+from utils import frameworks
+triton, tl = frameworks.triton()
+
+@triton.jit
+def kernel(x, out, n: tl.constexpr):
+    i = tl.arange(0, n)
+    row = tl.load(x + i)
+    tl.store(out + i, row * tl.sum(row, 0) + tl.zeros([n], row.dtype))
+
+x, out = torch.tensor([1.0, 2.0]), torch.empty(2)
+kernel[1,](x, out, 2)
+print(out.tolist())
+""")
+    done = run(f"import runpy; runpy.run_path({str(program)!r})")
+    assert done.stdout.splitlines()[-1] == "[3.0, 6.0]", done.stderr
+
+
 def test_onnx_comes_with_its_reference():
     assert frameworks.onnx().reference.ReferenceEvaluator
 

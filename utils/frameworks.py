@@ -1,7 +1,9 @@
-"""Import TensorFlow, JAX, MLX, transformers and ONNX, and guess which framework a program uses."""
+"""Import frameworks that may be missing, and guess which one a program uses."""
 
 import contextlib
+import importlib
 import os
+import sys
 import warnings
 from importlib.util import find_spec
 from types import ModuleType
@@ -111,6 +113,26 @@ def onnx():
     except ImportError as error:
         raise ImportError(f"ONNX is missing: pip install {package}") from error
     return onnx
+
+
+def triton():
+    """Import Triton with its interpreter; return (triton, triton.language), or two None without it.
+
+    ``TRITON_INTERPRET=1`` makes kernels run on the processor, without a compiler. Triton reads it
+    while it is imported, and PyTorch's counter of operations imports Triton. So the functions that
+    Triton itself has written in its language are defined again if it was imported before.
+    """
+    before = "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1"
+    os.environ["TRITON_INTERPRET"] = "1"
+    try:
+        import triton
+        import triton.language
+    except ImportError:
+        return None, None
+    if before:
+        for name in ("triton.language.standard", "triton.language.random", "triton.language"):
+            importlib.reload(sys.modules[name])
+    return triton, triton.language
 
 
 def guesses(program):
