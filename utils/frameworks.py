@@ -17,13 +17,17 @@ def tensorflow():
     """Import TensorFlow without its start-up messages on the terminal, and return it.
 
     File descriptor 2 leads to the null device meanwhile, because some messages are written before
-    ``TF_CPP_MIN_LOG_LEVEL`` is read. Raises ImportError, with the command that installs it, when
-    TensorFlow is missing.
+    ``TF_CPP_MIN_LOG_LEVEL`` is read. If Triton is installed, it is imported first: PyTorch imports
+    it later, for an optimizer for example, and after TensorFlow that ends the process
+    (https://github.com/tensorflow/tensorflow/issues/124205). Raises ImportError, with the command
+    that installs it, when TensorFlow is missing.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)
+        with contextlib.suppress(ImportError):
+            import triton  # noqa: F401
         import tensorflow as tf
     except ImportError as error:
         raise ImportError("TensorFlow is missing: pip install tensorflow-cpu==2.21.0") from error
