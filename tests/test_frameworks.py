@@ -4,6 +4,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -29,6 +30,16 @@ def test_import_is_silent_and_leaves_stderr_open():
                "print(tf.reduce_sum([1.0, 2.0]).numpy(), tf is frameworks.tensorflow())\n"
                "print('still open', file=sys.stderr)\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "3.0 True\n", "still open\n")
+
+
+def test_pytorch_can_import_triton_after_tensorflow():
+    if find_spec("triton") is None:
+        pytest.skip("Triton is not installed")
+    done = run("from utils import frameworks\n"
+               "frameworks.tensorflow()\n"
+               "import torch.utils.flop_counter\n"
+               "print('alive')\n")
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
 def test_a_missing_tensorflow_is_named_with_the_command_that_installs_it():
@@ -100,6 +111,36 @@ def test_transformers_may_be_missing_or_too_old(monkeypatch):
         assert found or frameworks.transformers() is None
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert frameworks.transformers() is None
+
+
+def test_triton_may_be_missing(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setitem(sys.modules, "triton", None)
+    assert frameworks.triton() == (None, None)
+
+
+@pytest.mark.parametrize("before", ["", "import triton.language\n"])
+def test_a_triton_kernel_runs_on_the_processor_even_if_triton_was_imported_before(before, tmp_path):
+    if find_spec("triton") is None:
+        pytest.skip("Triton is not installed")
+    program = tmp_path / "doubled.py"   # Triton reads the source of a kernel
+    program.write_text(before + """
+import torch
+from utils import frameworks
+triton, tl = frameworks.triton()
+
+@triton.jit
+def kernel(x, out, n: tl.constexpr):
+    i = tl.arange(0, n)
+    row = tl.load(x + i)
+    tl.store(out + i, row * tl.sum(row, 0) + tl.zeros([n], row.dtype))
+
+x, out = torch.tensor([1.0, 2.0]), torch.empty(2)
+kernel[1,](x, out, 2)
+print(out.tolist())
+""")
+    done = run(f"import runpy; runpy.run_path({str(program)!r})")
+    assert done.stdout.splitlines()[-1] == "[3.0, 6.0]", done.stderr
 
 
 def test_onnx_comes_with_its_reference():

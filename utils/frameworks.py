@@ -1,7 +1,9 @@
-"""Import TensorFlow, JAX, MLX, transformers and ONNX, and guess which framework a program uses."""
+"""Import frameworks that may be missing, and guess which one a program uses."""
 
 import contextlib
+import importlib
 import os
+import sys
 import warnings
 from importlib.util import find_spec
 from types import ModuleType
@@ -15,13 +17,17 @@ def tensorflow():
     """Import TensorFlow without its start-up messages on the terminal, and return it.
 
     File descriptor 2 leads to the null device meanwhile, because some messages are written before
-    ``TF_CPP_MIN_LOG_LEVEL`` is read. Raises ImportError, with the command that installs it, when
-    TensorFlow is missing.
+    ``TF_CPP_MIN_LOG_LEVEL`` is read. If Triton is installed, it is imported first: PyTorch imports
+    it later, for an optimizer for example, and after TensorFlow that ends the process
+    (https://github.com/tensorflow/tensorflow/issues/124205). Raises ImportError, with the command
+    that installs it, when TensorFlow is missing.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)
+        with contextlib.suppress(ImportError):
+            import triton  # noqa: F401
         import tensorflow as tf
     except ImportError as error:
         raise ImportError("TensorFlow is missing: pip install tensorflow-cpu==2.21.0") from error
@@ -111,6 +117,26 @@ def onnx():
     except ImportError as error:
         raise ImportError(f"ONNX is missing: pip install {package}") from error
     return onnx
+
+
+def triton():
+    """Import Triton with its interpreter; return (triton, triton.language), or two None without it.
+
+    ``TRITON_INTERPRET=1`` makes kernels run on the processor, without a compiler. Triton reads it
+    while it is imported, and PyTorch's counter of operations imports Triton. So the functions that
+    Triton itself has written in its language are defined again if it was imported before.
+    """
+    before = "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1"
+    os.environ["TRITON_INTERPRET"] = "1"
+    try:
+        import triton
+        import triton.language
+    except ImportError:
+        return None, None
+    if before:
+        for name in ("triton.language.standard", "triton.language.random", "triton.language"):
+            importlib.reload(sys.modules[name])
+    return triton, triton.language
 
 
 def guesses(program):

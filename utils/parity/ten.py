@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from utils import masks
+from utils import frameworks, masks
 from utils.attention import numpy as numpy_attention
 from utils.parity import adapters, weights
 
@@ -185,7 +185,7 @@ def keras_mha():
     d = 1 and as many keys as heads, it adds the biases along the wrong axis.
     """
     def build(case):
-        import keras
+        keras = frameworks.tensorflow().keras
         layer = keras.layers.MultiHeadAttention(
             case.n_heads, case.x.shape[-1] // case.n_heads, dtype=case.x.dtype.name)
         layer.build(case.x.shape, case.memory.shape)
