@@ -77,6 +77,9 @@ def test_exercises_and_what_goes_deeper_are_counted_apart(tmp_path):
         "**2. Subtract** (8 minutes, ●●○). Why?",
         "## Further reading\n\n" + "word " * 900)]
     assert execute.reading_minutes(nb) == (5, 10, 15)
+    short = nbformat.from_dict({**nb, "cells": [*nb.cells[:-3], nbformat.v4.new_markdown_cell(
+        "## Going deeper\n\n" + "word " * 60)]})
+    assert execute.reading_minutes(short) == (5, 5, 7)
     execute.write_times(nb)
     assert nb.cells[0].source.startswith(
         "# A page\n\n5 minutes to read, 10 to go deeper, 15 for the exercises, 99 seconds to run")
