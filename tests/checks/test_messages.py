@@ -1,4 +1,4 @@
-"""The arguments of serving, states, long contexts and sampling: each error by its whole message."""
+"""What a wrong argument is told, by its whole message."""
 
 from types import SimpleNamespace
 
@@ -8,9 +8,22 @@ import torch
 from exact import raises
 
 from utils.attention.grouped import GroupedAttention
+from utils.attention.positions import check_angles
 from utils.attention.ragged import ragged_attention
 from utils.attention.state import state_bytes, without_padding
-from utils.checks import decoder, long_context, paged, ragged, sampling, state
+from utils.checks import (
+    arguments,
+    cache,
+    compare,
+    decoder,
+    long_context,
+    numbers,
+    paged,
+    ragged,
+    sampling,
+    state,
+)
+from utils.checks.sides import inputs
 from utils.masks import builders, conventions
 
 ARRAY = "{} must be an array or a tensor, got {}"
@@ -111,6 +124,20 @@ CACHE = SimpleNamespace(tables={"a": [0], "b": [2, 1]}, lengths={"a": 3, "b": 5}
     (builders.band, ([0], 3, 1.5), TypeError, INTEGER.format("left", 1.5)),
     (builders.band, ([0], 3, 1, 1.5), TypeError, INTEGER.format("right", 1.5)),
     (builders.band, ([0], 0), ValueError, "n_k must be at least 1, got 0"),
+    (arguments.heads, ([1.0], 2), TypeError, "expected an array or a tensor, got list"),
+    (compare.check_shapes, ("b i", [1.0]), TypeError, "array 1 must be (b, i), got list"),
+    (numbers.layer, (8, 2, 0.0, 1.5), TypeError, INTEGER.format("d_in", 1.5)),
+    (numbers.layer, (8, 2, 0.0, None, 1.5), TypeError, INTEGER.format("d_out", 1.5)),
+    (numbers.layer, (8, 2, 1.0), ValueError, "dropout must be 0 or more and less than 1, because "
+     "it is a probability, got 1.0"),
+    (numbers.layer, (6, 5), ValueError, "d_model=6 is not divisible by n_heads=5 (remainder 1); "
+     "nearest divisors: 1, 2, 3, 6"),
+    (cache.group, (6, 4), ValueError, "n_kv_heads must divide n_heads=6, got n_kv_heads=4; "
+     "possible: 1, 2, 3, 6"),
+    (inputs, (torch.nn.Linear(4, 3), K, [1.0]), TypeError, ARRAY.format("memory", "list")),
+    (check_angles, ([1.0], SCALE, SCALE), TypeError, ARRAY.format("x", "list")),
+    (check_angles, (torch.ones(4), torch.ones(2), torch.ones(2)), ValueError,
+     AXES.format("x", 2, (4,))),
     (state_bytes, (0, 1, 1, 1, 1), ValueError, "layers must be at least 1, got 0"),
     (state_bytes, (1, 1, 0, 1, 1), ValueError, "d must be at least 1, got 0"),
     (state_bytes, (1, 1, 1, 1, 0), ValueError, "width must be at least 1, got 0"),
