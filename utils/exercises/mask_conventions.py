@@ -57,7 +57,7 @@ def _convention(program):
 def _layer_masks(program):
     """Judge layer_masks(attention_mask) -> {"src_mask": …, "src_key_padding_mask": …}."""
     for rows in ([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]],
-                 [[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]]):
+                 [[1, 1, 0, 0], [1, 1, 1, 1], [1, 1, 1, 0]]):
         tokens = torch.tensor(rows)
         got = program(tokens.clone())
         if not isinstance(got, dict) or set(got) != {"src_mask", "src_key_padding_mask"}:
