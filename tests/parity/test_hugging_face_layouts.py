@@ -3,10 +3,13 @@
 Llama and Falcon are in ``test_shared_heads``, BERT as a whole is in ``tests/models``.
 """
 
+import json
+
 import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.numpy import save
 from transformers.models.bert.modeling_bert import BertAttention
 from transformers.models.bloom.modeling_bloom import BloomAttention
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
@@ -95,6 +98,42 @@ def test_the_names_of_llama_and_what_others_add(name, more):
     else:
         with pytest.raises(ValueError, match=r"there is no place for q_norm.weight, k_norm.weight"):
             shared_heads.to_weight_set(state, HEADS, 2)
+
+
+def rotations(name, positions, **rope):
+    """Return (cos, sin) of a small model, (1, i, d) each."""
+    rope = {"rope_parameters": {"rope_theta": 1e4, **rope}} if rope else {}
+    config = getattr(transformers, f"{name}Config")(**{**HIDDEN, "intermediate_size": 8,
+                                                       "pad_token_id": 0, **rope})
+    model = getattr(transformers, f"{name}Model")(config).double()
+    return model.rotary_emb(TX[:1], torch.tensor([positions]))
+
+
+@pytest.mark.parametrize("name", ["Llama", "Mistral", "Qwen2", "Qwen3", "Phi3", "GPTNeoX",
+                                  "Falcon"])
+def test_at_position_0_nothing_is_rotated(name):
+    cos, sin = rotations(name, [0, 0, 0])
+    assert torch.equal(cos, torch.ones_like(cos))
+    assert not sin.any()
+    assert not torch.equal(rotations(name, [0, 1, 2])[0], cos)
+
+
+@pytest.mark.parametrize("form", [
+    {"rope_type": "yarn"},
+    {"rope_type": "longrope", "short_factor": [1.0] * 2, "long_factor": [2.0] * 2}])
+def test_yarn_and_longrope_also_multiply_by_a_constant(form):
+    cos, sin = rotations("Llama", [0, 0, 0], factor=4.0, original_max_position_embeddings=32,
+                         **form)
+    assert cos.unique().numel() == 1
+    assert cos[0, 0, 0] > 1.1
+    assert not sin.any()
+
+
+def test_safetensors_sorts_names():
+    names = [f"{part}.weight" for part in weights.NAMES["bert"]]
+    data = save({name: np.zeros(2) for name in names})
+    header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+    assert [*header] == sorted(names) == [names[3], names[1], names[0], names[2]]
 
 
 def test_gpt2():
