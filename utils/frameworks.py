@@ -74,8 +74,8 @@ def mlx():
 def transformers():
     """Import Hugging Face's ``transformers`` and return it, or None without version 5 or later.
 
-    Only its row on the page of mask conventions needs it, which was computed with version 5. Its
-    import may warn that there are no widgets for progress bars; nothing here shows one.
+    The pages of mask conventions and of weights show what its version 5 does. Its import may warn
+    that there are no widgets for progress bars; nothing here shows one.
     """
     try:
         with warnings.catch_warnings():

@@ -91,9 +91,31 @@ def test_fused_rows_by_group_are_those_of_falcon():
         assert found[f"{side}_proj.weight"].ravel().tolist() == once.ravel().tolist()
 
 
+@pytest.mark.parametrize(("new", "multi_query", "kv_heads"), [(True, True, 2), (False, True, 1)])
+def test_the_layer_of_falcon(new, multi_query, kv_heads):
+    config = transformers.FalconConfig(
+        hidden_size=24, num_attention_heads=HEADS, num_kv_heads=kv_heads, bias=True,
+        new_decoder_architecture=new, multi_query=multi_query, attn_implementation="sdpa")
+    assert not config.alibi  # so it rotates by default
+    judge = FalconAttention(config, 0).double().eval()
+    for n, p in enumerate(judge.parameters()):
+        p.data = torch.as_tensor(np.random.default_rng(n).normal(size=p.shape))
+    names = {"query_key_value": "qkv_proj", "dense": "o_proj"}
+    state = {f"{names[module]}.{kind}": p for (module, kind), p in
+             ((name.split("."), p) for name, p in judge.state_dict().items())}
+    params = shared_heads.from_fused(state, HEADS, kv_heads, by_group=True)
+    x = np.random.default_rng(9).normal(size=(2, 5, 24))
+    angles = (torch.ones(1, 5, 4).double(), torch.zeros(1, 5, 4).double())  # no rotation
+    got = judge(torch.as_tensor(x), None, torch.as_tensor(masks.causal(5)),
+                position_embeddings=angles)[0]
+    W = shared_heads.to_weight_set(params, HEADS, kv_heads)
+    want, _ = reference.multi_head_attention(x, x, W, HEADS, masks.causal(5))
+    assert difference(got, want) < 1e-12
+
+
 def test_plain_heads_are_read_by_from_linear():
     W = sizes.weights()
-    params = weights.to_linear(W, weights.NAMES["todays_decoder"])
+    params = weights.to_linear(W, weights.NAMES["llama"])
     assert [*params][:2] == ["q_proj.weight", "q_proj.bias"]
     found = shared_heads.to_weight_set(params, 3, 3)
     assert all(np.array_equal(found[name], W[name]) for name in W)
@@ -128,7 +150,9 @@ FALCON = {"query_key_value.weight": np.zeros((40, 24)), "dense.weight": np.zeros
              "Falcon with by_group=True"),
     (shared_heads.to_fused(parameters(), HEADS, KV_HEADS), "from_fused"),
     (shared_heads.to_grouped(parameters(), HEADS, KV_HEADS), "from_grouped"),
-    (sizes.weights(), "weights.to_linear and its NAMES['todays_decoder']")])
+    (sizes.weights(), "weights.to_linear and its NAMES['llama']"),
+    (weights.to_linear(sizes.weights(), weights.NAMES["bart"]),
+     "weights.from_linear, NAMES['bart']")])
 def test_names_of_another_layout_are_recognised(params, reader):
     with pytest.raises(ValueError, match=r"^expected q_proj.weight") as caught:
         shared_heads.to_weight_set(params, HEADS, KV_HEADS)

@@ -328,6 +328,16 @@ def test_names_of_another_layout_are_refused_and_recognised(reader):
     assert not set(params) & set(expected.split(", "))
 
 
+@pytest.mark.parametrize(("read", "written", "other"), [
+    ("llama", "bart", "out_proj"), ("bart", "llama", "o_proj"), ("einsum", "bart", "out_proj")])
+def test_q_proj_is_recognised_together_with_the_name_of_the_output(read, written, other):
+    params = LINEAR[written][0](W)
+    with raises(ValueError, f"expected {', '.join(LINEAR[read][0](W))}, got {', '.join(params)}; "
+                            f"to read those, use from_linear, NAMES[{written!r}]"):
+        LINEAR[read][1](params)
+    assert f"{other}.weight" in params
+
+
 def zeros(**shapes):
     """Return {name.weight: zeros}; __ in a name stands for a dot."""
     return {f"{name.replace('__', '.')}.weight": np.zeros(s) for name, s in shapes.items()}
@@ -344,7 +354,7 @@ def test_shared_heads_are_recognised_by_their_shapes():
     with raises(ValueError, "kernels must be (out, in), got q_proj.weight (24, 24), k_proj.weight "
                             "(8, 24), v_proj.weight (8, 24), o_proj.weight (24, 24), which do not "
                             f"fit together{TOLD}"):
-        weights.from_linear(LLAMA, weights.NAMES["todays_decoder"])
+        weights.from_linear(LLAMA, weights.NAMES["llama"])
     for reader in (weights.from_in_proj, weights.from_qkv_module, weights.to_dense):
         with pytest.raises(ValueError, match=r"q_proj.weight, k_proj.weight, v_proj.weight, "
                            r"o_proj.weight; to read those, use shared_heads.to_weight_set, because "
@@ -375,13 +385,13 @@ def test_shared_heads_in_another_layout_are_told_where_to_go(where):
 def test_other_widths_are_not_taken_for_shared_heads(widths):
     shapes = dict(zip(("q_proj", "k_proj", "v_proj"), ((w, 23) for w in widths), strict=True))
     with pytest.raises(ValueError, match=r"which do not fit together$"):
-        weights.from_linear(zeros(**shapes, o_proj=(24, 24)), weights.NAMES["todays_decoder"])
+        weights.from_linear(zeros(**shapes, o_proj=(24, 24)), weights.NAMES["llama"])
 
 
 @pytest.mark.parametrize(("n_layers", "told"), [
     (1, "the prefix 'layers.0.'"), (4, "4 prefixes, the first is 'layers.0.'")])
 def test_the_state_dict_of_a_whole_model_is_recognised(n_layers, told):
-    names, layer = weights.NAMES["pretrained_encoder"], LINEAR["pretrained_encoder"][0](W)
+    names, layer = weights.NAMES["bert"], LINEAR["bert"][0](W)
     model = {f"layers.{n}.{name}": w for n in range(n_layers) for name, w in layer.items()}
     count = ", … (32 names)" if n_layers > 1 else ""
     with pytest.raises(ValueError, match=r", got layers.0.attention.*") as caught:

@@ -26,28 +26,29 @@ def linear(names):
     return Layout([(f"{name}.weight", f"{name}.bias") for name in names], in_out=False)
 
 
-# The names of the nn.Linear modules for q, k, v and out, by chapter.
+# The names of the nn.Linear modules for q, k, v and out, by chapter or by model at Hugging Face.
 NAMES = {"multi_head_layer": ("q_linear", "k_linear", "v_linear", "out"),
          "einsum": ("w_qs", "w_ks", "w_vs", "fc"),
          "sequence_first": ("query.linear", "key.linear", "value.linear", "output"),
-         "todays_decoder": ("q_proj", "k_proj", "v_proj", "o_proj"),  # Llama at Hugging Face
-         "pretrained_encoder": (*(f"attention.self.{side}" for side in ("query", "key", "value")),
-                                "attention.output.dense")}  # BERT at Hugging Face
+         "llama": ("q_proj", "k_proj", "v_proj", "o_proj"),
+         "bart": ("q_proj", "k_proj", "v_proj", "out_proj"),  # also OPT, Whisper and CLIP
+         "bert": (*(f"attention.self.{side}" for side in ("query", "key", "value")),
+                  "attention.output.dense")}
 HOUSE = Layout([(f"W_{n}", f"b_{n}") for n in "qkvo"], in_out=True)
 LISTED = Layout([(f"{n} kernel", f"{n} bias") for n in ("query", "key", "value", "output")], True)
 GPT2 = Layout([("c_attn w", "c_attn b"), ("c_proj w", "c_proj b")], in_out=True)
 OUT_PROJ = ("out_proj.weight", "out_proj.bias")
 IN_PROJ = Layout([("in_proj_weight", "in_proj_bias"), OUT_PROJ], in_out=False)
 SEPARATE = Layout([*((f"{n}_proj_weight", f"{n}_proj_bias") for n in "qkv"), OUT_PROJ], False)
-# A name that identifies a layout, and the function that reads it.
+# A name, or names together, that identify a layout, and the function that reads it.
 READERS = {"W_q": "every to_… function", "in_proj_weight": "from_in_proj",
            "q_proj_weight": "from_in_proj", "W_qkv.weight": "from_qkv_module",
            "query_key_value.weight": "from_interleaved", "c_attn w": "from_gpt2",
            "c_attn weight": "from_gpt2 with the keys w and b in place of weight and bias",
            "c_attn.weight": 'from_gpt2(c_attn, c_proj), two dicts {"w": …, "b": …}',
            "qkv_proj.weight": "shared_heads.from_fused",
-           **{f"{names[0]}.weight": f"from_linear, NAMES[{chapter!r}]"
-              for chapter, names in NAMES.items()}}
+           **{(f"{first}.weight", f"{last}.weight"): f"from_linear, NAMES[{who!r}]"
+              for who, (first, *_, last) in NAMES.items()}}
 
 
 def read(params, layout=HOUSE):

@@ -18,7 +18,8 @@ def listing(names):
 def wrong_names(expected, needed, known, params, readers):
     """Return the message for a dict that lacks a ``needed`` name or has one that is not known.
 
-    ``expected`` says what is wanted. ``readers`` is {name of another layout: what reads it}.
+    ``expected`` says what is wanted. ``readers`` is {name of another layout: what reads it}, or
+    {names together: …}.
     """
     hint = _prefix(needed, params)
     if not hint and set(needed) <= set(params):
@@ -43,13 +44,14 @@ def _prefix(needed, params):
 
 def _reader(known, params, readers):
     """Return the hint for the names of another layout."""
-    name = next((name for name in readers if name in params and name not in known), None)
-    if name is None:
-        return ""
-    if name == "q_proj.weight" and _rows(params, "k_proj.weight") < _rows(params, name):
-        return ("; to read those, use shared_heads.to_weight_set, because k and v have fewer heads "
-                "than q")
-    return f"; to read those, use {readers[name]}"
+    for names, reader in readers.items():
+        together = {names} if isinstance(names, str) else {*names}
+        if together <= {*params} and not together <= {*known}:
+            if "o_proj.weight" in together and _rows(params, "k_proj.weight") < _rows(
+                    params, "q_proj.weight"):
+                reader = "shared_heads.to_weight_set, because k and v have fewer heads than q"
+            return f"; to read those, use {reader}"
+    return ""
 
 
 def _rows(params, name):

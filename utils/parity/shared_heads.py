@@ -14,10 +14,11 @@ from utils.parity import _messages, weights
 
 SIDES = _messages.SIDES  # q_proj, k_proj, v_proj, o_proj
 FUSED = "from_fused, with query_key_value renamed to qkv_proj and dense to o_proj"
-READERS = {"q_proj.weight": "to_grouped, to_fused or to_weight_set",
+READERS = {("q_proj.weight", "out_proj.weight"): "weights.from_linear, NAMES['bart']",
+           "q_proj.weight": "to_grouped, to_fused or to_weight_set",
            "W_qkv.weight": "from_grouped", "qkv_proj.weight": "from_fused",
            "query_key_value.weight": f"{FUSED}, and for Falcon with by_group=True",
-           "W_q": "weights.to_linear and its NAMES['todays_decoder']"}
+           "W_q": "weights.to_linear and its NAMES['llama']"}
 
 
 def to_grouped(params, n_heads, n_kv_heads):

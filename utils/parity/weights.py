@@ -27,7 +27,7 @@ from utils.parity._layouts import (
     write,
 )
 
-NAMES = _layouts.NAMES  # of nn.Linear modules, by chapter
+NAMES = _layouts.NAMES  # of nn.Linear modules, by chapter or model
 QKV_MODULE = _layouts.linear(("W_qkv", "W_o"))
 NEOX = _layouts.linear(("query_key_value", "dense"))
 
@@ -45,7 +45,8 @@ def from_linear(params, names):
     """Return the weight set of ``to_linear``; other modules in ``params`` are ignored."""
     named = getattr(params, "items", dict)()
     mine = {key: array for key, array in named if key.rpartition(".")[0] in names}
-    return weight_set(read(mine or params, _layouts.linear(names)))
+    complete = all(f"{name}.weight" in mine for name in names)
+    return weight_set(read(mine if complete else params, _layouts.linear(names)))
 
 
 def to_qkv_module(weights):
