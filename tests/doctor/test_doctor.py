@@ -263,6 +263,18 @@ def test_dropout_in_eval_is_named(p):
     assert report.evidence.endswith(", without its dropout.")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_evidence_without_dropout_names_the_dtype_that_the_program_returns(dtype):
+    torch.manual_seed(0)
+
+    def program(q, k, v, keep):
+        scores = (q @ k.mT).to(getattr(torch, dtype))
+        return F.dropout(scores.softmax(dim=-1), 0.3) @ v.to(scores.dtype)
+    report = doctor.examine(program, masks="none")
+    assert report.names == [("dropout in eval", "no scale")]
+    assert f"({dtype}, largest difference " in report.evidence
+
+
 def test_dropout_that_does_not_rescale_is_named_with_what_else_is_wrong():
     rng = np.random.default_rng(0)
 

@@ -54,7 +54,7 @@ class WeightDropoutUndone:
         self.dropout &= bool((dropped | np.isnan(runs) | (np.abs(runs - kept) < 1e-6)).all())
         weights = kept * self._share(kept, dropped)
         return _subject.Answer(weights @ np.repeat(v, q.shape[1] // v.shape[1], axis=1),
-                               None, "float32")
+                               None, self.subject(*args).dtype)
 
     @staticmethod
     def _share(kept, dropped):
