@@ -25,7 +25,7 @@ from utils.models.language_model import LanguageModel, bits, optimisers  # noqa:
 HEAD_COUNTS, SEEDS = (1, 4, 16), (0, 1, 2)
 SMALL = {"d_model": 64, "n_layers": 2, "steps": 600, "batch": 16}
 ABLATION = {**ablation.SIZES, "steps": 400, "batch": 16, "seeds": SEEDS, "tuning_seed": 3,
-            "scales": (0.5, 1, 2, 4)}
+            "scales": (1, 2, 4)}
 # Steps, and the share of pieces that repeat themselves. Of the others, both see as many.
 MODELS = {char_model.PATH: (3000, 0.5), char_model.TWIN: (1500, 0.0)}
 
