@@ -2,9 +2,9 @@
 
     python scripts/train.py
 
-About half an hour in all on two cores; the small models differ in the number of their heads. It can
-be interrupted: it goes on where it was last saved, and what is finished is left alone until its
-file is deleted.
+About an hour and a half in all on two cores. The small models differ in the number of their heads,
+or in the modern parts that they have. It can be interrupted: it goes on where it was last saved,
+and what is finished is left alone until its file is deleted.
 """
 
 import json
@@ -19,11 +19,13 @@ sys.path.insert(0, str(ROOT))
 import torch  # noqa: E402
 
 from utils import files  # noqa: E402
-from utils.models import char_model, corpus, ngrams, training  # noqa: E402
+from utils.models import ablation, char_model, corpus, ngrams, training  # noqa: E402
 from utils.models.language_model import LanguageModel, bits, optimisers  # noqa: E402
 
 HEAD_COUNTS, SEEDS = (1, 4, 16), (0, 1, 2)
 SMALL = {"d_model": 64, "n_layers": 2, "steps": 600, "batch": 16}
+ABLATION = {**ablation.SIZES, "steps": 400, "batch": 16, "seeds": SEEDS, "tuning_seed": 3,
+            "scales": (1, 2, 4)}
 # Steps, and the share of pieces that repeat themselves. Of the others, both see as many.
 MODELS = {char_model.PATH: (3000, 0.5), char_model.TWIN: (1500, 0.0)}
 
@@ -47,6 +49,7 @@ def main():
         checkpoint.unlink()
         print(f"{reached:.3f} bits per character: {path.name} after {steps} steps")
     compare_head_counts(text, char_model.PATH.with_name("head_counts.json"))
+    compare_parts(text, ablation.PATH)
 
 
 def compare_head_counts(text, path):
@@ -63,6 +66,29 @@ def compare_head_counts(text, path):
             reached.append(round(small_bits(text, n_heads, seed), 4))
             files.write(path, (json.dumps(found, indent=1) + "\n").encode())
         print(f"{n_heads} heads: {reached} bits")
+
+
+def compare_parts(text, path):
+    """Train small models with some of the modern parts, and write their bits down.
+
+    Each first looks for its learning rates, with a seed of its own. One result is written after
+    each run: {"tuning": {model: [of each scale]}, "bits": {model: [of each seed]}, …}.
+    """
+    found = {**ABLATION, "torch": torch.__version__, "tuning": {}, "bits": {}}
+    if path.is_file():
+        found |= files.read_json(path, "`make train`, once it is deleted,")
+    for name, parts in ablation.variants().items():
+        train_with = partial(ablation.trained_bits, text, parts, steps=ABLATION["steps"])
+        tuned = found["tuning"].setdefault(name, [])
+        for scale in ABLATION["scales"][len(tuned):]:
+            tuned.append(round(train_with(scale, ABLATION["tuning_seed"]), 4))
+            files.write(path, (json.dumps(found, indent=1) + "\n").encode())
+        best = ABLATION["scales"][tuned.index(min(tuned))]
+        reached = found["bits"].setdefault(name, [])
+        for seed in SEEDS[len(reached):]:
+            reached.append(round(train_with(best, seed), 4))
+            files.write(path, (json.dumps(found, indent=1) + "\n").encode())
+        print(f"{name}: {tuned}, then {reached} bits")
 
 
 def small_bits(text, n_heads, seed):
