@@ -7,6 +7,7 @@ import pytest
 import torch
 from exact import raises
 
+from utils import checks
 from utils.attention.grouped import GroupedAttention
 from utils.attention.positions import check_angles
 from utils.attention.ragged import ragged_attention
@@ -23,7 +24,6 @@ from utils.checks import (
     sampling,
     state,
 )
-from utils.checks.sides import inputs
 from utils.masks import builders, conventions
 
 ARRAY = "{} must be an array or a tensor, got {}"
@@ -134,7 +134,21 @@ CACHE = SimpleNamespace(tables={"a": [0], "b": [2, 1]}, lengths={"a": 3, "b": 5}
      "nearest divisors: 1, 2, 3, 6"),
     (cache.group, (6, 4), ValueError, "n_kv_heads must divide n_heads=6, got n_kv_heads=4; "
      "possible: 1, 2, 3, 6"),
-    (inputs, (torch.nn.Linear(4, 3), K, [1.0]), TypeError, ARRAY.format("memory", "list")),
+    (checks.differences, (np.array(["a"]), np.ones(1)), TypeError,
+     "got must be an array of real numbers, got <U1"),
+    (checks.differences, (np.ones(1), np.array(["a"])), TypeError,
+     "expected must be an array of real numbers, got <U1"),
+    (checks.array, (np.ones(2, complex), "x"), TypeError, "x must hold floating-point numbers, got "
+     "complex128; its real part alone would be another array"),
+    (checks.array, (SimpleNamespace(shape=(2,)), "x"), TypeError,
+     ARRAY.format("x", "SimpleNamespace")),
+    (checks.sides, (Q.numpy(), K[:, :0].numpy(), V[:, :0].numpy()), ValueError,
+     "k must have at least one key, got (2, 0, 4)"),
+    (checks.sides, (Q, K, V[:, :5]), ValueError,
+     "k and v must have equally many keys (axis -2): k has 7, v has 5"),
+    (checks.sides, (Q, K[:1], V[:1]), ValueError, "q, k and v must agree in the axes before the "
+     "last two, got q (2, 5, 4), k (1, 7, 4), v (1, 7, 3)"),
+    (checks.inputs, (torch.nn.Linear(4, 3), K, [1.0]), TypeError, ARRAY.format("memory", "list")),
     (check_angles, ([1.0], SCALE, SCALE), TypeError, ARRAY.format("x", "list")),
     (check_angles, (torch.ones(4), torch.ones(2), torch.ones(2)), ValueError,
      AXES.format("x", 2, (4,))),
@@ -153,3 +167,14 @@ CACHE = SimpleNamespace(tables={"a": [0], "b": [2, 1]}, lengths={"a": 3, "b": 5}
 def test_what_does_not_fit_is_named(call, arguments, error, message):
     with raises(error, message):
         call(*arguments)
+
+
+def test_numpy_arrays_may_differ_in_precision_and_tensors_may_not():
+    single, double = np.ones((2, 3), np.float32), np.ones((2, 3))
+    assert checks.same_kind(q=single, k=double) is None
+    with raises(TypeError, "q is float32, but k is float64: convert one of them"):
+        checks.same_kind(q=torch.as_tensor(single), k=torch.as_tensor(double))
+    with raises(TypeError, "q is a NumPy array, but k is SimpleNamespace: convert one of them"):
+        checks.same_kind(q=double, k=SimpleNamespace(shape=(2, 3), dtype="float64"))
+    with raises(TypeError, "q is SimpleNamespace, but k is a NumPy array: convert one of them"):
+        checks.same_kind(q=SimpleNamespace(shape=(2, 3), dtype="float64"), k=double)
