@@ -1,13 +1,16 @@
 """What a wrong argument is told, by its whole message."""
 
+import math
+from functools import partial
 from types import SimpleNamespace
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
 from exact import raises
 
-from utils import checks
+from utils import checks, reference
 from utils.attention.grouped import GroupedAttention
 from utils.attention.positions import check_angles
 from utils.attention.ragged import ragged_attention
@@ -24,6 +27,7 @@ from utils.checks import (
     sampling,
     state,
 )
+from utils.checks.causal import tiled_keep
 from utils.masks import builders, conventions
 
 ARRAY = "{} must be an array or a tensor, got {}"
@@ -36,6 +40,9 @@ STARTS = ("{} must be (b + 1,): 0, then where each sequence ends, in order; got 
 PARENTS = "parents must be (i,), each -1 or the index of an earlier token, got "
 SCALES = ("q must be (…, i, d), k_scale and v_scale (…, j, 1), got {}; heads of k and v that "
           "several heads of q share must be repeated")
+TURNS = ("in original=100 tokens, the pairs of dimensions rotate 0.0159 to 15.9 times, so there is "
+         "no pair between beta_slow={} and beta_fast={} rotations: is it another original, base or d?")
+SLOWEST = 100 / (2 * math.pi * 1e4 ** (6 / 8))  # rotations of the last of four pairs
 Q, K, V = torch.randn(2, 5, 4), torch.randn(2, 7, 4), torch.randn(2, 7, 3)
 SCALE = torch.ones(2, 7, 1)
 CACHE = SimpleNamespace(tables={"a": [0], "b": [2, 1]}, lengths={"a": 3, "b": 5}, widths=(4, 3),
@@ -101,6 +108,7 @@ CACHE = SimpleNamespace(tables={"a": [0], "b": [2, 1]}, lengths={"a": 3, "b": 5}
     (state.tensor, ([1.0], "q"), TypeError, ARRAY.format("q", "list")),
     (state.tensor, (Q[0], "q", 3), ValueError, AXES.format("q", 3, (5, 4))),
     (state.gates, ([1.0],), TypeError, ARRAY.format("k", "list")),
+    (partial(state.gates, log_decay=[1.0]), (K,), TypeError, ARRAY.format("log_decay", "list")),
     (state.gates, (K[0, 0],), ValueError, AXES.format("k", 2, (4,))),
     (state.inputs, (K, K, V, None, None, [0.0]), TypeError, ARRAY.format("state", "list")),
     (state.inputs, (K, K, V, None, None, torch.zeros(2, 4, 3).double()), TypeError,
@@ -138,6 +146,20 @@ CACHE = SimpleNamespace(tables={"a": [0], "b": [2, 1]}, lengths={"a": 3, "b": 5}
      "got must be an array of real numbers, got <U1"),
     (checks.differences, (np.ones(1), np.array(["a"])), TypeError,
      "expected must be an array of real numbers, got <U1"),
+    (checks.differences, (np.ones(2), np.ones(3)), ValueError,
+     "shapes differ: got (2,), expected (3,)"),
+    (checks.check_close, (np.ones(1), np.array(["a"])), TypeError,
+     "expected must be an array of real numbers, got <U1"),
+    (arguments.per_head, (Q, K.double(), K.double(), 2), TypeError,
+     "q is float32, but k is float64: convert one of them"),
+    (arguments.per_head, (Q, K, K[:, :5], 2), ValueError,
+     "k and v must have equally many keys (axis -2): k has 7, v has 5"),
+    (tiled_keep, (Q, K, V, None, False, 4), ValueError,
+     "array 1 must be (b, h, i, d), got (2, 5, 4)"),
+    (long_context.yarn, (8, 1e4, 2, 100, 32, 100 / (2 * math.pi)), ValueError, TURNS.format(
+        100 / (2 * math.pi), 32)),
+    (long_context.yarn, (8, 1e4, 2, 100, SLOWEST, SLOWEST / 2), ValueError, TURNS.format(
+        SLOWEST / 2, SLOWEST)),
     (checks.array, (np.ones(2, complex), "x"), TypeError, "x must hold floating-point numbers, got "
      "complex128; its real part alone would be another array"),
     (checks.array, (SimpleNamespace(shape=(2,)), "x"), TypeError,
@@ -178,3 +200,13 @@ def test_numpy_arrays_may_differ_in_precision_and_tensors_may_not():
         checks.same_kind(q=double, k=SimpleNamespace(shape=(2, 3), dtype="float64"))
     with raises(TypeError, "q is SimpleNamespace, but k is a NumPy array: convert one of them"):
         checks.same_kind(q=SimpleNamespace(shape=(2, 3), dtype="float64"), k=double)
+
+
+def test_what_the_smallest_cases_give():
+    assert long_context.rotated(8, 10_000.0) == 8
+    assert state.logarithms(torch.ones(0)) is None
+    assert reference.softmax(np.ones((2, 0))).shape == (2, 0)
+    assert checks.differences(np.ones((2, 1)), np.ones(1)).tolist() == [[0], [0]]
+    assert ragged.ragged(Q, K, V, [0, 0, 5], [0, 3, 7], False) == [(slice(0, 5), slice(3, 7))]
+    half = np.array([0, -math.inf], ml_dtypes.bfloat16)
+    assert conventions.from_additive(half).tolist() == [True, False]
