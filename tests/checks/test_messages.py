@@ -41,7 +41,8 @@ PARENTS = "parents must be (i,), each -1 or the index of an earlier token, got "
 SCALES = ("q must be (…, i, d), k_scale and v_scale (…, j, 1), got {}; heads of k and v that "
           "several heads of q share must be repeated")
 TURNS = ("in original=100 tokens, the pairs of dimensions rotate 0.0159 to 15.9 times, so there is "
-         "no pair between beta_slow={} and beta_fast={} rotations: is it another original, base or d?")
+         "no pair between beta_slow={} and beta_fast={} rotations: is it another original, base or "
+         "d?")
 SLOWEST = 100 / (2 * math.pi * 1e4 ** (6 / 8))  # rotations of the last of four pairs
 Q, K, V = torch.randn(2, 5, 4), torch.randn(2, 7, 4), torch.randn(2, 7, 3)
 SCALE = torch.ones(2, 7, 1)
