@@ -113,6 +113,16 @@ def test_transformers_may_be_missing_or_too_old(monkeypatch):
     assert frameworks.transformers() is None
 
 
+def test_after_tensorflow_alone_pytorch_does_without_triton():
+    done = run("import sys, tensorflow\n"
+               "from utils import frameworks\n"
+               "frameworks.without_triton()\n"
+               "import torch, torch.utils.flop_counter\n"
+               "torch.optim.AdamW([torch.ones(2, requires_grad=True)])\n"
+               "print(sys.modules['triton'], frameworks.triton())\n")
+    assert (done.returncode, done.stdout) == (0, "None (None, None)\n"), done.stderr
+
+
 def test_triton_may_be_missing(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setitem(sys.modules, "triton", None)

@@ -38,6 +38,15 @@ def tensorflow():
     return tf
 
 
+def without_triton():
+    """Let PyTorch do without Triton if TensorFlow was imported before it.
+
+    Otherwise PyTorch may import Triton later, which ends the process (see ``tensorflow``).
+    """
+    if "tensorflow" in sys.modules and "triton" not in sys.modules:
+        sys.modules["triton"] = None  # `import triton` then raises ImportError
+
+
 def jax():
     """Import JAX, on the processor, and return it.
 

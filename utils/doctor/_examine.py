@@ -8,6 +8,7 @@ pair and triple of faults. (Over 200 lines, because a third of them says what th
 import re
 from dataclasses import replace
 
+from utils import frameworks
 from utils.doctor import _findings, _search, _subject, _verdict, door, modules
 from utils.doctor._exam import Exam, choose
 from utils.doctor._report import Report, described
@@ -51,6 +52,7 @@ def examine(program, level=None, **options):
 
     From the shell: python -m utils.doctor FILE.py:NAME --help
     """
+    frameworks.without_triton()
     level = level or ("layer" if OF_MODULES & options.keys() else level_of(program))
     _check("level", level, EXAMINERS)
     examiner = EXAMINERS[level]
