@@ -211,3 +211,13 @@ def test_what_the_smallest_cases_give():
     assert ragged.ragged(Q, K, V, [0, 0, 5], [0, 3, 7], False) == [(slice(0, 5), slice(3, 7))]
     half = np.array([0, -math.inf], ml_dtypes.bfloat16)
     assert conventions.from_additive(half).tolist() == [True, False]
+
+
+def test_a_compiled_program_does_not_look_at_the_values_of_a_decay():
+    torch._dynamo.reset()
+
+    @torch.compile(fullgraph=True, backend="eager")
+    def checked(log_decay):
+        state.logarithms(log_decay)
+        return log_decay + 1
+    assert checked(torch.tensor([0.5])).item() == 1.5  # without compiling, 0.5 raises
