@@ -1,30 +1,9 @@
 """The exercises of the page on error messages."""
 
-import torch
 
 from utils.exercises._check import Check, Exercise
 from utils.exercises._judges import predictions
-from utils.sizes import qkv
-
-
-def _relaid(program):
-    """Judge relaid(q), which returns an equal tensor that can be viewed after the transpose."""
-    q = torch.as_tensor(qkv()[0])  # (b, h, i, d)
-    got = program(q.clone())
-    if not isinstance(got, torch.Tensor):
-        return f"It must return a tensor, not {type(got).__name__}."
-    if got.shape != q.shape:
-        return (f"The shape is {tuple(got.shape)}, not {tuple(q.shape)}. The transpose to (b, i, "
-                "h, d) is part of the line that follows.")
-    if not torch.equal(got, q):
-        return "The tensor differs from q: some elements have changed places."
-    try:
-        got.transpose(1, 2).view(2, 5, 12)
-    except RuntimeError:
-        return (f"The line still raises. The strides of your tensor are {got.stride()}: how far "
-                "apart in memory are two neighbouring heads of the same token?")
-    return ""
-
+from utils.exercises.view_and_transpose import laid_out
 
 RAISES = {"q @ k": True, "flat @ k.mT": False, "torch.einsum('bhid,bhid->bhi', q, k)": False,
           "scores.masked_fill(~each, 0)": False, "scores[~keep]": True,
@@ -34,7 +13,7 @@ WHY |= {"q @ k": "Which axes does this product bring together, and which size ha
         "scores[~keep]": "keep is (b, 1, i, j). Does indexing broadcast an axis of size 1?"}
 
 check = Check({
-    "goes_away": Exercise(_relaid, (
+    "goes_away": Exercise(laid_out, (
         "view works if the two axes that it merges are neighbours in memory. Print q.stride() and "
         "q.transpose(1, 2).stride().",
         "In which order must the elements be in memory, so that h and d of one token are "

@@ -62,7 +62,8 @@ def _one_liners(table):
     return join_messages(lines)
 
 
-def _lay_out(lay_out):
+def laid_out(lay_out):
+    """Judge a program that lays (b, h, i, d) out in memory as merge_heads needs it."""
     context = torch.as_tensor(sizes.qkv(3)[0])  # (b, h, i, d)
     got = lay_out(context.clone())
     if not isinstance(got, torch.Tensor):
@@ -157,7 +158,7 @@ check = Check({
         "transpose in": prediction(False, STRIDES_ONLY),
         "transpose out": prediction(False, STRIDES_ONLY),
         "reshape": prediction(True, "Remember that `view` raised an error on `fresh`."),
-        "lay_out": _lay_out}), (
+        "lay_out": laid_out}), (
         "Two of the operations only ever change strides. The others do so only if suitable strides "
         "exist.",
         "`merge_heads` reads token by token, and within a token head by head. Which order of the "

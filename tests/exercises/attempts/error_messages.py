@@ -31,11 +31,11 @@ RIGHT = {
 
 WRONG = {
     "goes_away": [
-        (lambda q: q, "The line still raises"),
-        (lambda q: q.contiguous(), "The strides of your tensor are (60, 20, 4, 1)"),
-        (lambda q: q.transpose(1, 2).contiguous(), "The shape is (2, 5, 3, 4), not (2, 3, 5, 4)"),
-        (lambda q: q.reshape(2, 5, 3, 4).transpose(1, 2), "some elements have changed places"),
-        (lambda q: q.numpy(), "must return a tensor, not ndarray"),
+        (lambda q: q, "Its strides are still (60, 20, 4, 1)"),
+        (lambda q: q.contiguous(), "Which order does merge_heads need"),
+        (lambda q: q.transpose(1, 2).contiguous(), "It returns (2, 5, 3, 4) for (2, 3"),
+        (lambda q: q.reshape(2, 5, 3, 4).transpose(1, 2), "no longer at their index"),
+        (lambda q: q.numpy(), "It returns ndarray, not a tensor"),
         (lambda q: q.transpose(1, 2).view(2, 5, 12), "It raises RuntimeError")],
     "equal_sizes": [
         (RAISES | {"q @ k": False}, "Which axes does this product bring together"),
