@@ -73,7 +73,7 @@ def test_exercises_and_what_goes_deeper_are_counted_apart(tmp_path):
     nb.cells[0].source += "\n\n" + "word " * 590 + "## A heading"
     nb.cells += [nbformat.v4.new_markdown_cell(text) for text in (
         "## Exercises\n\n**1. Add** (7 minutes, ●○○). " + "word " * 900,
-        "## Going deeper\n\n### One\n\n" + "word " * 1190,
+        "## Going deeper\n\n### One\n\n" + "word " * 890,
         "**2. Subtract** (8 minutes, ●●○). Why?",
         "## Further reading\n\n" + "word " * 900)]
     assert execute.reading_minutes(nb) == (5, 10, 15)

@@ -1,5 +1,9 @@
 """Figures show the numbers they are given: orientation, labels, one scale, readable numbers."""
 
+import json
+import re
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -8,6 +12,7 @@ from matplotlib.colors import to_hex
 
 from utils import masks, plots, reference, sizes
 
+ROOT = Path(__file__).resolve().parents[2]
 WEIGHTS = reference.attention(*sizes.qkv(batch=1))[1][0]  # (h, i, j)
 
 
@@ -57,7 +62,7 @@ def test_heatmap_takes_tokens_as_labels_and_tensors_as_numbers():
     np.testing.assert_allclose(image.get_array(), WEIGHTS[0], atol=2e-3)
     assert labels(ax.yaxis) == list("abcde")
     assert labels(ax.xaxis) == list("tuvwxyz")
-    assert image.get_cmap().name == "viridis"
+    assert image.get_cmap().name == "weights"
 
 
 def test_a_dollar_in_a_token_is_not_a_formula():
@@ -75,6 +80,19 @@ def test_heatmap_has_the_scale_of_weights_unless_told():
     assert plots.heatmap(ax, matrix, limits=(-1, 2)).get_clim() == (-1, 2)
     assert plots.heatmap(ax, matrix, limits=None).get_clim() == (-2, 3)
     assert plots.heatmap(ax, matrix > 0).get_array().tolist() == [[0, 1], [1, 1]]
+
+
+def test_weights_have_the_colours_of_the_interactive_figures():
+    source = (ROOT / "utils" / "plots" / "templates" / "weights.js").read_text(encoding="utf-8")
+    light = json.loads(re.search(r"SCALES = {light: (\[.*\]),$", source, re.MULTILINE)[1])
+    power = float(re.search(r"\*\* (\d\.\d), ", source)[1])
+    _, ax = plots.figure()
+    image = plots.heatmap(ax, WEIGHTS[0])
+    for weight, colour in ((0, light[0]), (0.5 ** (1 / power), light[1]), (1, light[2])):
+        np.testing.assert_allclose(image.cmap(image.norm(weight))[:3], np.array(colour) / 255,
+                                   atol=0.01)
+    linear = plots.heatmap(ax, WEIGHTS[0], limits=(-1, 3), colours="gray")
+    assert linear.norm(1.0) == 0.5
 
 
 def test_heatmap_writes_numbers_dark_on_bright_and_bright_on_dark():
@@ -137,8 +155,12 @@ def test_mask_grids_draw_what_may_be_attended_to_in_blue():
         assert ax.yaxis.get_minorticklocs().tolist() == [n + 0.5 for n in range(mask.shape[0] - 1)]
         assert ax.get_xlabel() == "key"
     assert [ax.get_ylabel() for ax in fig.axes] == ["query", "", ""]
-    np.testing.assert_allclose(fig.get_size_inches(), [7.2, 2.6])
-    assert plots.mask_grids(keep, width=5, height=3).get_size_inches().tolist() == [5, 3]
+    (key,) = fig.legends
+    assert [text.get_text() for text in key.get_texts()] == ["may attend", "masked"]
+    shown = [image.cmap(image.norm(value)) for value in (1, 0)]
+    np.testing.assert_allclose([patch.get_facecolor() for patch in key.get_patches()], shown)
+    np.testing.assert_allclose(fig.get_size_inches(), [7.2, 2.9])
+    assert plots.mask_grids(keep, width=5, height=3).get_size_inches().tolist() == [5, 3.3]
 
 
 def test_mask_grids_can_stand_in_rows():
@@ -148,4 +170,4 @@ def test_mask_grids_can_stand_in_rows():
     assert [ax.get_ylabel() for ax in fig.axes] == ["query", "", "query"]
     for ax, mask in zip(fig.axes, keep.values(), strict=True):
         np.testing.assert_array_equal(ax.get_images()[0].get_array(), mask)
-    np.testing.assert_allclose(fig.get_size_inches(), [4.8, 6.0])
+    np.testing.assert_allclose(fig.get_size_inches(), [4.8, 6.3])

@@ -2,11 +2,18 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
+from matplotlib.patches import Patch
 
 from utils import checks
 
 # Okabe and Ito 2008: eight colours that readers with any colour vision can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+# The colours of weights, 0 to 1, here and in the interactive figures (templates/weights.js). They
+# change faster than the weights: among 50 keys, a weight of 0.02 should still be seen.
+WEIGHTS = LinearSegmentedColormap.from_list("weights", ("#f2f4f7", "#0072b2", "#002042"))
+POWER = 0.6
+BLUES = plt.get_cmap("Blues")  # of masks: two thirds of it where a query may attend
 plt.rcParams.update({
     "figure.dpi": 100, "savefig.dpi": 100, "figure.facecolor": "white", "axes.facecolor": "white",
     "savefig.facecolor": "white", "font.size": 11, "axes.titlesize": 11, "axes.spines.top": False,
@@ -21,15 +28,18 @@ def figure(columns=1, rows=1, width=6.4, height=3.6, **kwargs):
 
 
 def heatmap(ax, matrix, rows=None, columns=None, title=None, limits=(0, 1), numbers=False,
-            colours="viridis"):
+            colours=None):
     """Draw a matrix (i, j) on ``ax``, row 0 on top, and return the image.
 
     ``rows`` and ``columns`` are labels (default: positions). ``limits`` are the ends of the colour
     scale; None takes those of the data. ``numbers=True`` writes each value into its cell.
+    ``colours`` is a colour map of matplotlib, with a linear scale; None takes that of the weights.
     """
     matrix = checks.to_numpy(matrix).astype(float)
     low, high = limits or (matrix.min(), matrix.max())
-    image = ax.imshow(matrix, cmap=colours, vmin=low, vmax=high, aspect="auto")
+    norm = PowerNorm(POWER, low, high) if colours is None else Normalize(low, high)
+    image = ax.imshow(matrix, cmap=WEIGHTS if colours is None else colours, norm=norm,
+                      aspect="auto")
     for axis, labels, size in ((ax.yaxis, rows, matrix.shape[0]), (ax.xaxis, columns,
                                                                    matrix.shape[1])):
         axis.set_ticks(range(size), [str(n) for n in (range(size) if labels is None else labels)],
@@ -73,19 +83,19 @@ def attention_maps(weights, queries=None, keys=None, titles=None, width=None, he
 
 
 def mask_grids(masks, columns=None, width=None, height=2.6):
-    """Draw masks, {title: keep (i, j)}, with True in blue; return the figure.
+    """Draw masks, {title: keep (i, j)}, True in blue, with a key below; return the figure.
 
     ``columns`` is the number of masks in a row (default: all). ``width`` of the figure (default:
     2.4 for each column) and ``height`` of a row are in inches.
     """
     columns = columns or len(masks)
     rows = -(-len(masks) // columns)
-    fig, axes = figure(columns, rows, width=width or 2.4 * columns, height=height * rows,
+    fig, axes = figure(columns, rows, width=width or 2.4 * columns, height=height * rows + 0.3,
                        squeeze=False)
     for ax in axes.flat[len(masks):]:
         ax.remove()
     for ax, (title, keep) in zip(axes.flat, masks.items(), strict=False):
-        heatmap(ax, keep, title=title, limits=(0, 1.5), colours="Blues")
+        heatmap(ax, keep, title=title, limits=(0, 1.5), colours=BLUES)
         for axis, size in ((ax.yaxis, len(keep)), (ax.xaxis, len(keep[0]))):
             axis.set_ticks(np.arange(1, size) - 0.5, minor=True)  # lines between the cells
         ax.grid(which="minor", color="0.75")
@@ -93,4 +103,7 @@ def mask_grids(masks, columns=None, width=None, height=2.6):
         ax.set_xlabel("key")
     for ax in axes[:, 0]:
         ax.set_ylabel("query")
+    fig.legend(handles=[Patch(facecolor=BLUES(1 / 1.5), edgecolor="0.75", label="may attend"),
+                        Patch(facecolor=BLUES(0.0), edgecolor="0.75", label="masked")],
+               loc="outside lower center", ncols=2, frameon=False)
     return fig
