@@ -4,6 +4,8 @@ import re
 from io import BytesIO
 
 import browser
+import matplotlib.pyplot as plt
+import numpy as np
 import page_audit
 import pytest
 from first import first
@@ -134,6 +136,18 @@ def test_the_theme_button_goes_dark_and_stays_dark(chromium, site_url):
         assert light[1] != dark[1]
         tab.reload()
         assert tab.evaluate(look) == dark
+
+
+def test_figures_have_the_ground_of_the_page_and_readable_ink(chromium, site_url):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with browser.open_page(chromium, f"{site_url}chapters/1_one_head/masks.html") as tab:
+        picture = tab.locator("article figure img").first
+        for theme in ("light", "dark"):
+            browser.turn(tab, theme)
+            paper = np.array([int(part) for part in re.findall(r"\d+", tab.evaluate(ground))[:3]])
+            pixels = 255 * plt.imread(BytesIO(picture.screenshot()))[..., :3]
+            assert abs(pixels[3, 3] - paper).max() < 3
+            assert np.ptp(pixels.mean(axis=-1)) > 200
 
 
 def test_the_first_address_leads_to_the_first_page(chromium, site_url):
