@@ -24,8 +24,13 @@ from utils.doctor import zoo_scores  # noqa: E402
 def main():
     """Count, and write the file."""
     scores = zoo_scores.load_scores() | {"now": counted({one.name: examined(one) for one in ZOO})}
-    found = Counter(door.outcome(case, door.examined(case)) for case in door.CASES)
+    reports = {case: door.examined(case) for case in door.CASES}
+    found = Counter(door.outcome(case, report) for case, report in reports.items())
     scores["door"]["now"] = {outcome: found[outcome] for outcome in scores["door"]["now"]}
+    scores["door"]["sick"] = sum(map(door.sick, door.CASES))
+    scores["door"]["called healthy"] = sum(
+        door.sick(case) and report.verdict in ("healthy", "note")
+        for case, report in reports.items())
     zoo_scores.FILE.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
     print(zoo_scores.scores(), zoo_scores.at_the_door(), sep="\n")
 

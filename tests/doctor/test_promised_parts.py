@@ -93,6 +93,14 @@ def test_a_sink_that_is_scaled_with_the_scores_has_a_name():
     assert report.names == [("sink scaled",)]
 
 
+def test_a_program_without_its_sink_and_with_another_part_gets_a_report():
+    rotary = program({"rotary": ("halves", 10_000.0)})
+    report = doctor.examine(rotary, parts={"sink": 0})
+    assert (report.verdict, report.names) == ("sick", [])
+    report = doctor.examine(rotary, parts={"sink": 0, "rope": "halves"})
+    assert report.names == [("no sink",)]
+
+
 def test_every_fault_of_a_part_is_among_these():
     assert {fault for _, _, fault in SICK} == {fault.name for fault in TODAY}
 

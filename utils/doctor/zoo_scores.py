@@ -16,7 +16,8 @@ LEVELS = ("kernel", "layer", "decoding")
 def load_scores():
     """Return the scores of the zoo and of the door zoo.
 
-    ``{"now": {level: {column: count}}, "held out": {level: [right, of]}, "door": {"now": …}}``.
+    ``{"now": {level: {column: count}}, "held out": {level: [right, of]}, "door": {"now": …}}``. Of
+    the "sick" programs of the door zoo, so many are "called healthy".
     """
     return json.loads(FILE.read_text(encoding="utf-8"))
 

@@ -91,7 +91,7 @@ def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="q
         scores = scores - _distances(scores.shape, align)
     parts = {"keep": keep, "causal": _causal(scores.shape, band, align)}
     scores, allowed, after = _masked_scores(scores, parts, masking, factor)
-    sink = np.multiply(factor, sink) if sink_scaled else sink
+    sink = np.multiply(factor, sink) if sink_scaled and sink is not None else sink
     weights = after * _softmax(scores, allowed, axes, fully_masked, sink)
     weights = weights * q.shape[3] ** -0.5 if scale == "after softmax" else weights
     if dropped == "last":
