@@ -56,7 +56,7 @@ def test_the_command_of_the_front_page_is_the_same():
 
 
 def test_the_lines_of_the_page_import_the_doctor_in_another_folder(project):
-    lines = IMPORT.replace("/path/to/one-equation-many-programs", str(ROOT))
+    lines = IMPORT.replace("/path/to/the_course", str(ROOT))
     assert str(ROOT) in lines
     test = project / "test_it.py"
     test.write_text(lines + "from model import attend\nprint(examine(attend))\n")
