@@ -12,6 +12,8 @@ from latex2mathml.converter import convert
 from sphinx.errors import ExtensionError
 
 # Bars stand close and keep their height: without a side of their own they would have both spaces.
+# Between ln and what it is taken of stands a thin space.
+NAME = re.compile(r"(<mi>(?:ln|log|exp)</mi>|<msub>\s*<mi>log</mi>.*?</msub>)(?=\s*<(?:mi|mn|msub|msup|msqrt|mfrac|mrow)\b)")
 BAR = re.compile(r'<mo(?: stretchy="false")?>(&#x02016;|&#x0007C;)</mo>')
 
 
@@ -33,12 +35,15 @@ def mathml(latex, display):
     if left:
         raise ExtensionError(f"no MathML for {left[0]!r} in the formula {latex!r}")
     markup = BAR.sub(r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', markup)
+    markup = NAME.sub(r'\1<mspace width="0.17em"></mspace>', markup)
     return markup.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
 
 
 def inline(translator, node):
-    """Write a formula in a line of text."""
-    translator.body.append(f'<span class="math">{mathml(node.astext(), "inline")}</span>')
+    """Write a formula in a line of text; no line ends between it and a comma or full stop."""
+    after = node.next_node(descend=False, siblings=True)
+    joined = "&#8288;" if after is not None and after.astext()[:1] in tuple(",.;:!?)") else ""
+    translator.body.append(f'<span class="math">{mathml(node.astext(), "inline")}</span>{joined}')
     raise nodes.SkipNode
 
 

@@ -107,6 +107,21 @@ def test_a_mask_of_any_name_is_found_and_what_is_left_out_is_said():
     assert "It was called without cache, so what that does is not examined." in report.notes
 
 
+class Further(Plain):
+    """Self-attention with two optional arguments of which the doctor knows nothing."""
+
+    def forward(self, x, cache=None, flavour=None):
+        return super().forward(x)
+
+
+def test_arguments_that_the_doctor_does_not_know_are_left_out_and_named():
+    report = examine(Further)
+    assert (report.verdict, report.names) == ("note", [])
+    assert report.called.endswith("called as (x)")
+    assert "It was called without cache and flavour, so what that does is not examined." in (
+        report.notes)
+
+
 class TimeNorm(nn.Module):
     def __init__(self, dim, axis):
         super().__init__()

@@ -20,7 +20,8 @@ __all__ = ["UnknownArgumentError", "adapter", "arguments_of", "asks_first", "fun
 def asks_first(program):
     """Return whether it must be found out how a program is called before it is examined.
 
-    So it is with a module that is built, and where a mask has another name than ``keep``.
+    So it is with a module that is built, where a mask has another name than ``keep``, and where
+    there are arguments of which the doctor's own call knows nothing.
     """
     if _of_library(type(program)) and not hasattr(program, "schema"):  # of torch.jit.script
         return False
@@ -28,9 +29,12 @@ def asks_first(program):
         return True
     words = arguments_of(program)
     masks = [word for word in words if names.MASK.fullmatch(word)]
-    if not isinstance(program, type) and len(words) > 3 and not names.MASK.fullmatch(words[3]):
-        return names.SIDES["q"].fullmatch(words[0]) is not None
-    return bool(masks) and masks[0] != "keep"
+    if isinstance(program, type):   # called as (x, memory, keep), another argument would get keep
+        further = len(words) > 2 and not (names.MEMORY.fullmatch(words[1]) and words[2] in masks)
+    else:
+        further = len(words) > 3 and words[3] not in masks and (
+            names.SIDES["q"].fullmatch(words[0]))
+    return bool(further) or (bool(masks) and masks[0] != "keep")
 
 
 def arguments_of(program):
