@@ -11,9 +11,10 @@ from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.errors import ExtensionError
 
-# Bars stand close and keep their height: without a side of their own they would have both spaces.
 # Between ln and what it is taken of stands a thin space.
-NAME = re.compile(r"(<mi>(?:ln|log|exp)</mi>|<msub>\s*<mi>log</mi>.*?</msub>)(?=\s*<(?:mi|mn|msub|msup|msqrt|mfrac|mrow)\b)")
+NAME = re.compile(r"(<mi>(?:ln|log|exp)</mi>|<msub>\s*<mi>log</mi>.*?</msub>)"
+                  r"(?=\s*<(?:mi|mn|msub|msup|msqrt|mfrac|mrow)\b)")
+# Bars stand close and keep their height: without a side of their own they would have both spaces.
 BAR = re.compile(r'<mo(?: stretchy="false")?>(&#x02016;|&#x0007C;)</mo>')
 
 
