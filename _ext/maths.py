@@ -11,9 +11,11 @@ from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.errors import ExtensionError
 
-# Between ln and what it is taken of stands a thin space.
-NAME = re.compile(r"(<mi>(?:ln|log|exp)</mi>|<msub>\s*<mi>log</mi>.*?</msub>)"
-                  r"(?=\s*<(?:mi|mn|msub|msup|msqrt|mfrac|mrow)\b)")
+# A thin space stands on both sides of ln, exp and the like, where a number or a letter follows.
+AFTER = re.compile(r"(<mi>[a-z]{2,}</mi>|<msub>\s*<mi>[a-z]{2,}</mi>.*?</msub>)"
+                   r"(?=\s*<(?:mi|mn|msub|msup|msqrt|mfrac|mrow)\b)")
+BEFORE = re.compile(r"(</mn>|</mi>|</msub>)(?=\s*(?:<msub>\s*)?<mi>[a-z]{2,}</mi>)")
+SPACE = r'\1<mspace width="0.17em"></mspace>'
 # Bars stand close and keep their height: without a side of their own they would have both spaces.
 BAR = re.compile(r'<mo(?: stretchy="false")?>(&#x02016;|&#x0007C;)</mo>')
 
@@ -36,7 +38,7 @@ def mathml(latex, display):
     if left:
         raise ExtensionError(f"no MathML for {left[0]!r} in the formula {latex!r}")
     markup = BAR.sub(r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', markup)
-    markup = NAME.sub(r'\1<mspace width="0.17em"></mspace>', markup)
+    markup = AFTER.sub(SPACE, BEFORE.sub(SPACE, markup))
     return markup.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
 
 

@@ -165,7 +165,8 @@ def test_mask_grids_draw_what_may_be_attended_to_in_blue():
 
 def test_mask_grids_can_stand_in_rows():
     keep = {f"causal {n}": masks.causal(n) for n in (2, 3, 4)}
-    fig = plots.mask_grids(keep, columns=2, height=3)
+    fig = plots.mask_grids(keep, columns=2, height=3, key=("yes", "no"))
+    assert [text.get_text() for text in fig.legends[0].get_texts()] == ["yes", "no"]
     assert [ax.get_title() for ax in fig.axes] == list(keep)  # and no fourth, empty one
     assert [ax.get_ylabel() for ax in fig.axes] == ["query", "", "query"]
     for ax, mask in zip(fig.axes, keep.values(), strict=True):

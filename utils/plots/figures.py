@@ -82,11 +82,12 @@ def attention_maps(weights, queries=None, keys=None, titles=None, width=None, he
     return fig
 
 
-def mask_grids(masks, columns=None, width=None, height=2.6):
+def mask_grids(masks, columns=None, width=None, height=2.6, key=("may attend", "masked")):
     """Draw masks, {title: keep (i, j)}, True in blue, with a key below; return the figure.
 
     ``columns`` is the number of masks in a row (default: all). ``width`` of the figure (default:
-    2.4 for each column) and ``height`` of a row are in inches.
+    2.4 for each column) and ``height`` of a row are in inches. ``key`` says what True and False
+    mean.
     """
     columns = columns or len(masks)
     rows = -(-len(masks) // columns)
@@ -103,7 +104,7 @@ def mask_grids(masks, columns=None, width=None, height=2.6):
         ax.set_xlabel("key")
     for ax in axes[:, 0]:
         ax.set_ylabel("query")
-    fig.legend(handles=[Patch(facecolor=BLUES(1 / 1.5), edgecolor="0.75", label="may attend"),
-                        Patch(facecolor=BLUES(0.0), edgecolor="0.75", label="masked")],
+    fig.legend(handles=[Patch(facecolor=BLUES(shade), edgecolor="0.75", label=label)
+                        for shade, label in zip((1 / 1.5, 0.0), key, strict=True)],
                loc="outside lower center", ncols=2, frameon=False)
     return fig
