@@ -47,6 +47,8 @@ def test_a_reader_at_a_desk_light_and_dark_finds_nothing_broken(chromium, site_u
 def test_a_table_that_grows_can_be_reached_by_keyboard(chromium, site_url):
     page = "chapters/7_field_guide/cheat_sheet"
     with browser.open_page(chromium, f"{site_url}{page}.html") as tab:
+        assert not tab.evaluate("""[...document.querySelectorAll('.pst-scrollable-table-container')]
+            .filter(box => box.scrollWidth > box.clientWidth).length""")
         box = tab.locator(".pst-scrollable-table-container").first
         stops = []
         for width in ("100%", "3000px", "100%"):
@@ -55,6 +57,16 @@ def test_a_table_that_grows_can_be_reached_by_keyboard(chromium, site_url):
             tab.evaluate(browser.LAID_OUT)
             stops.append(box.evaluate("box => box.tabIndex"))
         assert stops == [-1, 0, -1]
+
+
+def test_a_formula_that_is_too_long_begins_on_the_left(chromium, site_url):
+    page = "chapters/7_field_guide/cheat_sheet"
+    with browser.open_page(chromium, f"{site_url}{page}.html", width=WIDTHS[0]) as tab:
+        first, room = tab.evaluate("""(() => {
+          const box = document.querySelector('div.math'), formula = box.querySelector('math');
+          const [a, b] = [box, formula].map(e => e.getBoundingClientRect());
+          return [b.left - a.left, a.width - b.width]; })()""")
+        assert room < 0 <= first < 2
 
 
 def test_without_scripts_the_text_the_formulas_and_the_answers_can_be_read(chromium, site_url):
