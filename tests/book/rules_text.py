@@ -3,7 +3,7 @@
 import copy
 import re
 
-from notebook_page import ROOT, prose, rule
+from notebook_page import ROOT, prose, rule, tags
 
 from scripts import address
 from scripts.execute import TIMES, write_times
@@ -125,11 +125,13 @@ def page_ends_as_all_do(page):
 
 
 @rule
-def text_and_code_take_turns(page):
-    """Thirty to two hundred words for each code cell; the guide is 60 to 120."""
-    words = sum(len(cell.source.split()) for _, cell in page.markdown)
-    if not 30 <= words / max(1, len(page.code)) <= 200:
-        yield f"{words / max(1, len(page.code)):.0f} words for each code cell, not 30 to 200"
+def main_text_is_short(page):
+    """At most 1,300 words and 14 visible code cells before the last sections."""
+    end = min(n for n, level, title in page.headings() if level == 2 and title in LAST_SECTIONS)
+    words = sum(len(cell.source.split()) for n, cell in page.markdown if n < end)
+    cells = sum(n < end and "hide-input" not in tags(cell) for n, cell in page.shown)
+    if words > 1300 or cells > 14:
+        yield f"{words} words and {cells} code cells in the main text, at most 1300 and 14"
 
 
 @rule
