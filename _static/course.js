@@ -19,3 +19,21 @@ window.addEventListener("load", () => {
     Array.from(box.children).forEach((content) => observer.observe(content));
   });
 });
+
+/* A figure that starts late makes the page longer: a section that was asked for stays in sight, until
+   the reader moves. */
+let wanted = null;
+
+function want() {
+  wanted = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+}
+
+window.addEventListener("hashchange", want);
+["wheel", "touchstart", "pointerdown", "keydown"].forEach((moved) => {
+  window.addEventListener(moved, () => { wanted = null; }, {passive: true});
+});
+window.addEventListener("load", () => {
+  want();
+  const late = new ResizeObserver(() => wanted?.scrollIntoView({behavior: "instant"}));
+  document.querySelectorAll("[data-explore]").forEach((figure) => late.observe(figure));
+});

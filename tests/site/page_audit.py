@@ -37,6 +37,16 @@ TOO_WIDE = """() => {
                                      + e.textContent.trim().slice(0, 40))];
 }"""
 
+# Signs that belong to the code before them, and stand on the line after it.
+ASTRAY = """() => [...document.querySelectorAll('article :is(p, li) code')].flatMap(code => {
+  const after = code.nextSibling, line = [...code.getClientRects()].pop();
+  if (after?.nodeType !== Node.TEXT_NODE || !/^[,.;:)]/.test(after.data) || !line) return [];
+  const sign = document.createRange();
+  sign.setStart(after, 0);
+  sign.setEnd(after, 1);
+  return sign.getBoundingClientRect().top > line.bottom
+    ? ['a line begins with ' + after.data.slice(0, 20) + ', after ' + code.textContent] : [];
+})"""
 # Boxes that scroll sideways, and that the keyboard cannot reach.
 UNREACHABLE = """() => [...document.querySelectorAll('article *')].filter(
   e => /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1
@@ -90,6 +100,11 @@ def too_wide(page):
     """Return what makes a page scroll sideways, and boxes that do but only for a mouse, as text."""
     return ([f"scrolls sideways: {what}" for what in page.evaluate(TOO_WIDE)]
             + page.evaluate(UNREACHABLE))
+
+
+def astray(page):
+    """Return the lines that begin with a sign of the code before them, as text."""
+    return page.evaluate(ASTRAY)
 
 
 def accessibility(page, contrast=True, others=True):

@@ -25,6 +25,7 @@ def test_a_reader_with_a_phone_finds_nothing_broken(chromium, site_url, page):
         browser.open_all(tab)
         problems = (page_audit.raw_maths(tab) + page_audit.pictures(tab)
                     + page_audit.pale_code(tab) + page_audit.too_wide(tab) + page_audit.icons(tab)
+                    + page_audit.astray(tab)
                     + page_audit.accessibility(tab, contrast=False) + tab.problems)
     assert not problems
 
@@ -34,7 +35,8 @@ def test_a_reader_with_a_phone_finds_nothing_broken(chromium, site_url, page):
 def test_a_reader_at_a_desk_light_and_dark_finds_nothing_broken(chromium, site_url, page):
     with browser.open_page(chromium, f"{site_url}{page}.html", width=WIDTHS[1]) as tab:
         browser.open_all(tab)
-        problems = page_audit.too_wide(tab) + page_audit.accessibility(tab)
+        problems = (page_audit.too_wide(tab) + page_audit.astray(tab)
+                    + page_audit.accessibility(tab))
         browser.turn(tab, "dark")
         problems += [f"dark: {what}" for what in page_audit.pale_code(tab)
                      + page_audit.accessibility(tab, others=False)]
@@ -55,6 +57,16 @@ def test_a_table_that_grows_can_be_reached_by_keyboard(chromium, site_url):
             tab.evaluate(browser.LAID_OUT)
             stops.append(box.evaluate("box => box.tabIndex"))
         assert stops == [-1, 0, -1]
+
+
+def test_a_section_below_a_figure_that_starts_late_stays_in_sight(chromium, site_url):
+    page = "chapters/1_one_head/masks.html#exercises"
+    with browser.open_page(chromium, f"{site_url}{page}") as tab:
+        tab.wait_for_function("document.querySelector('[data-explore]').shadowRoot")
+        tab.wait_for_function("""() => {
+            const top = document.getElementById('exercises').getBoundingClientRect().top;
+            return top > 0 && top < 200; }""", timeout=5_000)
+        assert tab.evaluate("document.querySelector('[data-explore]').offsetHeight > 300")
 
 
 def test_a_formula_that_is_too_long_begins_on_the_left(chromium, site_url):
