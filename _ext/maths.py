@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.errors import ExtensionError
+from sphinx.transforms.post_transforms import SphinxPostTransform
 
 # A thin space stands on both sides of ln, exp and the like, where a number or a letter follows.
 AFTER = re.compile(r"(<mi>[a-z]{2,}</mi>|<msub>\s*<mi>[a-z]{2,}</mi>.*?</msub>)"
@@ -42,11 +43,34 @@ def mathml(latex, display):
     return markup.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
 
 
+class JoinSigns(SphinxPostTransform):
+    """No line ends between a formula and a bracket before it, or a comma or full stop after it."""
+
+    default_priority = 400
+
+    def run(self):
+        """Put each formula into one span with these signs."""
+        for formula in list(self.document.findall(nodes.math)):
+            line, at = formula.parent, formula.parent.index(formula)
+            before, after = ("".join(part for part in line[max(side, 0):side + 1]
+                                     if isinstance(part, nodes.Text)) for side in (at - 1, at + 1))
+            opening, closing = before[-1:] in tuple("(“"), after[:1] in tuple(",.;:!?)”")
+            if not opening and not closing:
+                continue
+            joined = nodes.inline("", "", classes=["joined"])
+            if opening:
+                line[at - 1] = nodes.Text(before[:-1])
+                joined += nodes.Text(before[-1])
+            line[at] = joined
+            joined += formula
+            if closing:
+                line[at + 1] = nodes.Text(after[1:])
+                joined += nodes.Text(after[0])
+
+
 def inline(translator, node):
-    """Write a formula in a line of text; no line ends between it and a comma or full stop."""
-    after = node.next_node(descend=False, siblings=True)
-    joined = "&#8288;" if after is not None and after.astext()[:1] in tuple(",.;:!?)") else ""
-    translator.body.append(f'<span class="math">{mathml(node.astext(), "inline")}</span>{joined}')
+    """Write a formula in a line of text."""
+    translator.body.append(f'<span class="math">{mathml(node.astext(), "inline")}</span>')
     raise nodes.SkipNode
 
 
@@ -59,5 +83,6 @@ def block(translator, node):
 
 def setup(app):
     """Offer the renderer as ``html_math_renderer: mathml``."""
+    app.add_post_transform(JoinSigns)
     app.add_html_math_renderer("mathml", (inline, None), (block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

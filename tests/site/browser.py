@@ -31,7 +31,7 @@ MISSING = ("the site is tested in a real browser, and there is neither Chromium 
            "machine; on Debian and Ubuntu: sudo apt-get install chromium")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking",
          "--disable-component-update", "--no-first-run")
-# What moves by the clock; a table that fades where it goes on is moved by scrolling, and never ends.
+# What moves by the clock; a table that fades where it goes on is moved by scrolling, without end.
 MOVING = "document.getAnimations().filter(one => one.timeline === document.timeline)"
 # Until nothing fades in any more: half-faded text has half the contrast.
 SETTLED = """async () => {

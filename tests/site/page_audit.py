@@ -37,16 +37,18 @@ TOO_WIDE = """() => {
                                      + e.textContent.trim().slice(0, 40))];
 }"""
 
-# Signs that belong to the code before them, and stand on the line after it.
-ASTRAY = """() => [...document.querySelectorAll('article :is(p, li) code')].flatMap(code => {
-  const after = code.nextSibling, line = [...code.getClientRects()].pop();
-  if (after?.nodeType !== Node.TEXT_NODE || !/^[,.;:)]/.test(after.data) || !line) return [];
-  const sign = document.createRange();
-  sign.setStart(after, 0);
-  sign.setEnd(after, 1);
-  return sign.getBoundingClientRect().top > line.bottom
-    ? ['a line begins with ' + after.data.slice(0, 20) + ', after ' + code.textContent] : [];
-})"""
+# Signs that belong to the code or formula before them, and stand on the line after it.
+ASTRAY = """() => [...document.querySelectorAll('article :is(p, li) :is(code, math)')].flatMap(
+  one => {
+    const after = (one.closest('span.math') ?? one).nextSibling;
+    const line = [...one.getClientRects()].pop();
+    if (after?.nodeType !== Node.TEXT_NODE || !/^[,.;:)]/.test(after.data) || !line) return [];
+    const sign = document.createRange();
+    sign.setStart(after, 0);
+    sign.setEnd(after, 1);
+    return sign.getBoundingClientRect().left < line.right - 1
+      ? ['a line begins with ' + after.data.slice(0, 20) + ', after ' + one.textContent] : [];
+  })"""
 # Boxes that scroll sideways, and that the keyboard cannot reach.
 UNREACHABLE = """() => [...document.querySelectorAll('article *')].filter(
   e => /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1
@@ -103,7 +105,7 @@ def too_wide(page):
 
 
 def astray(page):
-    """Return the lines that begin with a sign of the code before them, as text."""
+    """Return the lines that begin with a sign of the code or formula before them, as text."""
     return page.evaluate(ASTRAY)
 
 
