@@ -31,25 +31,26 @@ MISSING = ("the site is tested in a real browser, and there is neither Chromium 
            "machine; on Debian and Ubuntu: sudo apt-get install chromium")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking",
          "--disable-component-update", "--no-first-run")
-# What moves by the clock; a table that fades where it goes on is moved by scrolling, without end.
-MOVING = "document.getAnimations().filter(one => one.timeline === document.timeline)"
+# The next frame; a browser without a window may draw none for a while, so no longer than a second.
+FRAME = """Promise.race([new Promise(requestAnimationFrame),
+                         new Promise(after => setTimeout(after, 1000))])"""
+# What moves by the clock: a table that fades where it goes on is moved by scrolling, without end.
+# Looked at, not awaited: without a frame, no animation says that it has finished.
+MOVING = """document.getAnimations().filter(
+  one => one.timeline === document.timeline && one.playState === 'running')"""
 # Until nothing fades in any more: half-faded text has half the contrast.
-SETTLED = """async () => {
-  await new Promise(requestAnimationFrame);
-  await Promise.allSettled(MOVING.map(animation => animation.finished));
-}""".replace("MOVING", MOVING)
+SETTLED = f"""async () => {{
+  await {FRAME};
+  for (let n = 0; n < 300 && {MOVING}.length; n++) await {FRAME};
+}}"""
 # Observers of sizes are called between a layout and its painting: after two frames they have run.
 # The side bars slide in and out, and each of their frames is a new layout.
-LAID_OUT = """async () => {
-  const frames = async () => {
-    for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
-  };
-  await frames();
-  for (let n = 0, moving; n < 99 && (moving = MOVING).length; n++) {
-    await Promise.allSettled(moving.map(animation => animation.finished));
-    await frames();
-  }
-}""".replace("MOVING", MOVING)
+LAID_OUT = f"""async () => {{
+  for (let still = 0, n = 0; still < 3 && n < 300; n++) {{
+    await {FRAME};
+    still = {MOVING}.length ? 0 : still + 1;
+  }}
+}}"""
 READY = "() => document.fonts.ready.then(() => true)"
 
 
@@ -204,7 +205,7 @@ def until(page, condition):
       const end = performance.now() + 10000;
       while (!({condition})) {{
         if (performance.now() > end) throw new Error('not within 10 s');
-        await new Promise(requestAnimationFrame);
+        await {FRAME};
       }}
     }}""")
 

@@ -62,10 +62,9 @@ def test_a_table_that_grows_can_be_reached_by_keyboard(chromium, site_url):
 def test_a_section_below_a_figure_that_starts_late_stays_in_sight(chromium, site_url):
     page = "chapters/1_one_head/masks.html#exercises"
     with browser.open_page(chromium, f"{site_url}{page}") as tab:
-        tab.wait_for_function("document.querySelector('[data-explore]').shadowRoot")
-        tab.wait_for_function("""() => {
-            const top = document.getElementById('exercises').getBoundingClientRect().top;
-            return top > 0 && top < 200; }""", timeout=5_000)
+        browser.until(tab, "document.querySelector('[data-explore]').shadowRoot")
+        top = "document.getElementById('exercises').getBoundingClientRect().top"
+        browser.until(tab, f"{top} > 0 && {top} < 200")
         assert tab.evaluate("document.querySelector('[data-explore]').offsetHeight > 300")
 
 
