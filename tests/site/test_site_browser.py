@@ -59,15 +59,6 @@ def test_a_table_that_grows_can_be_reached_by_keyboard(chromium, site_url):
         assert stops == [-1, 0, -1]
 
 
-def test_a_section_below_a_figure_that_starts_late_stays_in_sight(chromium, site_url):
-    page = "chapters/1_one_head/masks.html#exercises"
-    with browser.open_page(chromium, f"{site_url}{page}") as tab:
-        browser.until(tab, "document.querySelector('[data-explore]').shadowRoot")
-        top = "document.getElementById('exercises').getBoundingClientRect().top"
-        browser.until(tab, f"{top} > 0 && {top} < 200")
-        assert tab.evaluate("document.querySelector('[data-explore]').offsetHeight > 300")
-
-
 def test_a_formula_that_is_too_long_begins_on_the_left(chromium, site_url):
     page = "chapters/7_field_guide/cheat_sheet"
     with browser.open_page(chromium, f"{site_url}{page}.html", width=WIDTHS[0]) as tab:
