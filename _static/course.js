@@ -25,7 +25,7 @@ window.addEventListener("load", () => {
 let wanted = null;
 
 function want() {
-  wanted = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  wanted = document.querySelector(":target");
 }
 
 window.addEventListener("hashchange", want);
