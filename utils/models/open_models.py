@@ -87,7 +87,7 @@ MODELS = {model.name: model for model in (
     OpenModel("Gemma 3 27B", _code("gemma3"), GEMMA,
               62, 32, 16, 128, "halves", 1e6, local_base=10_000, scaling="linear × 8",
               qk_norm="head", gain="1 + γ", local=52, window=1024, reach="window",
-              scale=168 ** -0.5),
+              scale=168 ** -0.5, extras=("scaling in full layers only",)),
     OpenModel("Gemma 4 31B", _code("gemma4"),
               _maxtext("gemma4-31b", "618517702065e609e12c7772d9fbd4d1e20cf35a"),
               60, 32, 16, 256, "halves", 1e6, 0.25, 10_000, qk_norm="head", gain="γ",
