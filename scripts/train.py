@@ -1,4 +1,4 @@
-"""Train what later chapters read and write it to data/: a character model, its twin, small models.
+"""Train what chapters read and write it to data/: character models, a twin, small models.
 
     python scripts/train.py
 
@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 import torch  # noqa: E402
 
 from utils import files  # noqa: E402
-from utils.models import ablation, char_model, corpus, ngrams, training  # noqa: E402
+from utils.models import ablation, char_model, corpus, ngrams, one_hour, training  # noqa: E402
 from utils.models.language_model import LanguageModel, bits, optimisers  # noqa: E402
 
 HEAD_COUNTS, SEEDS = (1, 4, 16), (0, 1, 2)
@@ -48,8 +48,21 @@ def main():
                         torch=torch.__version__)
         checkpoint.unlink()
         print(f"{reached:.3f} bits per character: {path.name} after {steps} steps")
+    train_for_one_hour(text, one_hour.PATH)
     compare_head_counts(text, char_model.PATH.with_name("head_counts.json"))
     compare_parts(text, ablation.PATH)
+
+
+def train_for_one_hour(text, path):
+    """Train the decoder of the page for one hour, and save it without its checkpoint."""
+    if path.is_file():
+        print(f"{path.name} is there")
+        return
+    checkpoint = path.with_suffix(".checkpoint")
+    run = one_hour.train(text, path=checkpoint)
+    one_hour.save(run.model, text.vocabulary, path)
+    checkpoint.unlink()
+    print(f"{run.history[-1]['bits']:.3f} bits per character: {path.name} after {run.steps} steps")
 
 
 def compare_head_counts(text, path):

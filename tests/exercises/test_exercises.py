@@ -17,7 +17,7 @@ EXERCISES = [(chapter, name) for chapter, (check, _) in MODULES.items()
 
 def cells(chapter):
     """Return the (source, what it shows) of the code cells of a chapter."""
-    path, = (ROOT / "chapters").glob(f"*/{chapter}.ipynb")
+    path, = (ROOT / "chapters").rglob(f"{chapter}.ipynb")
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] == "code":
             shown = [out.get("text") or out.get("data", {}).get("text/plain", "")
