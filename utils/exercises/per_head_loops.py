@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from utils.attention.torch import attention_per_head
-from utils.exercises import _per_head_loops_matrices as by_hand
+from utils.exercises import _per_head_loops_causal as causal, _per_head_loops_matrices as by_hand
 from utils.exercises._check import Check, Exercise, not_attempted
-from utils.exercises._judges import predictions, wrong_keys
+from utils.exercises._judges import wrong_keys
 
 MATRICES = ("W_q", "W_k", "W_v")
 PAGE, CUT, SHARED, BOTH = ("the program of this page", "the first bug alone",
@@ -123,39 +123,15 @@ check = Check({
         "Each head finds its word by the position and returns the word, so it needs both halves of "
         "the embedding. One head with the same matrices has one set of weights, so it mixes the "
         "two words."),
-    "five_counts": Exercise(predictions(
-        {"a": 1_048_576, "b": 1_048_576, "c": 552, "d": 8_388_608, "e": 360_448},
-        {"a": {262_144: "That is one of the four matrices.", 786_432: "W_o is the fourth matrix.",
-               1_050_624: "That includes the biases.", 131_072: "That is one head's share.",
-               8_388_608: "Eight heads share the 512 dimensions; each has 64.",
-               None: "There are four matrices, each from 512 to 512."},
-         "b": {8_388_608: "Eight times as many heads have eight times as many column blocks, each "
-                          "an eighth as wide.", 16_384: "That is the share of one of the 64 heads.",
-               None: "Does the number of column blocks change the size of a matrix?"},
-         "c": {576: "The input has 11 dimensions and the output 13: no matrix is square.",
-               396: "W_o is the fourth matrix.", 528: "W_o leads from 12 to 13.",
-               540: "W_o leads from 12 to 13.", 184: "That is one head: there are three.",
-               601: "That includes the biases.", 539: "W_o leads from 12, not from 11.",
-               None: "There are three matrices from 11 to 12, and one from there to 13."},
-         "d": {1_048_576: "Now each head has 512 dimensions, and eight of them do not fit in 512.",
-               6_553_600: "W_o is larger, too: its input is the contexts of all eight heads.",
-               6_291_456: "W_o is the fourth matrix.",
-               None: "How many dimensions do eight heads of 512 have together? All four matrices "
-                     "depend on that."},
-         "e": {98_304: "W_o is full, and you left it out.",
-               131_072: "You divided all matrices by eight, but W_o is full.",
-               274_432: "Each of the eight slices has small matrices of its own.",
-               1_048_576: "A head that gets a slice of 64 dimensions cannot use 512 rows.",
-               None: "Three matrices have eight blocks on the diagonal, and W_o is full. How large "
-                     "is a block?"}}), (
-        "Write down the shapes before you multiply: three matrices (in, all heads together), and "
-        "W_o (all heads together, out).",
-        "The number of heads matters only if it changes the total size of all heads. In which of "
-        "the five does it?",
-        "In (e), a slice of 512 / 8 dimensions is multiplied by a small square matrix, for each "
-        "head and for each of q, k and v."),
-        "Only the total size of all heads counts: in (d) it is eight times as large, and in (e) "
-        "only an eighth of the first three matrices is left."),
+    "causal_heads": Exercise(causal.judge, (
+        "Split x @ W_q, x @ W_k and x @ W_v with np.split, and loop over the heads as this page "
+        "does.",
+        "np.tri(n, dtype=bool) is True on the diagonal and below it. Where it is False, the scores "
+        "become -inf, before softmax: np.where(past, scores, -np.inf).",
+        "np.hstack puts the contexts of the heads side by side, (n, d_model). The last step is a "
+        "product with W_o."),
+        "You have causal multi-head attention that needs nothing but NumPy. That of GPT-2 "
+        "differs from it only by its biases."),
     "thrifty": Exercise(_thrifty, (
         "There are two questions. What does a head receive, before its matrices? And whose "
         "matrices does it use?",

@@ -14,7 +14,6 @@ PLACES_V = np.roll(W_V, 3, axis=0)     # the values are the positions
 SLICE = np.kron(np.eye(2), np.ones((3, 3)))
 LOUDER = W_Q.copy()
 LOUDER[:, 3] *= 2                      # as one head, only the last position gets weight
-COUNTS = {"a": 1_048_576, "b": 1_048_576, "c": 552, "d": 8_388_608, "e": 360_448}
 
 rng = np.random.default_rng(0)
 x = torch.as_tensor(rng.standard_normal((2, 5, 12)))
@@ -70,11 +69,48 @@ def raises(program):
     return program(x)[3]
 
 
+def layer(keep=lambda n: np.tri(n, dtype=bool), axis=-1, late=False, project=True,
+          divisor=lambda d_head, n_heads: d_head ** 0.5, columns=lambda h: h, merge=np.hstack):
+    """Return causal heads in NumPy, or with a mistake."""
+    def causal_heads(x, w, n_heads):
+        sides = [np.split(x @ w[name], n_heads, axis=-1) for name in ("W_q", "W_k", "W_v")]
+        contexts = []
+        for h in range(n_heads):
+            q, k, v = (side[columns(h)] for side in sides)
+            scores = q @ k.T / divisor(q.shape[-1], n_heads)
+            if not late:
+                scores = np.where(keep(len(x)), scores, -np.inf)
+            exps = np.exp(scores - scores.max(axis=axis, keepdims=True))
+            weights = exps / exps.sum(axis=axis, keepdims=True)
+            contexts.append((np.where(keep(len(x)), weights, 0) if late else weights) @ v)
+        context = merge(contexts)
+        return context @ w["W_o"] if project else context
+    return causal_heads
+
+
+def torn(contexts):
+    return np.stack(contexts).reshape(len(contexts[0]), -1)
+
+
+def split_first(x, w, n_heads):
+    blocks = np.kron(np.eye(n_heads), np.ones((x.shape[1] // n_heads,
+                                               w["W_q"].shape[1] // n_heads)))
+    return layer()(x, {name: W if name == "W_o" else W * blocks for name, W in w.items()}, n_heads)
+
+
+def with_torch(x, w, n_heads):
+    x = torch.as_tensor(x)
+    q, k, v = ((x @ torch.as_tensor(w[name])).unflatten(-1, (n_heads, -1)).transpose(0, 1)
+               for name in ("W_q", "W_k", "W_v"))
+    context = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return context.transpose(0, 1).flatten(1) @ torch.as_tensor(w["W_o"])
+
+
 RIGHT = {
     "who_bites": [HAND, {name: np.asarray(part).tolist() for name, part in HAND.items()},
                   HAND | {name: torch.tensor(HAND[name]) for name in ("W_q", "W_k", "W_v")},
                   HAND | {"W_q": LOUDER, "as one head": np.array([0, 0, 1, 0, 0, 1])}],
-    "five_counts": [COUNTS, {name: float(count) for name, count in COUNTS.items()}],
+    "causal_heads": [layer(), with_torch],
     "thrifty": [[uses_all, own_matrices], (own_matrices, uses_all_or_raises),
                 [counts_the_dimensions, own_matrices]]}
 
@@ -98,14 +134,27 @@ WRONG = {
         (HAND | {"as one head": [1, 0, 0, 1, 0, 0]}, "Which keys have the largest scores"),
         (HAND | {"as one head": [0.5, 0, 0.5]}, "six numbers"),
         (HAND | {"W_q": "random"}, "raises ValueError")],
-    "five_counts": [
-        (COUNTS | {"a": 786_432}, "W_o is the fourth matrix"),
-        (COUNTS | {"b": 8_388_608}, "each an eighth as wide"),
-        (COUNTS | {"c": 576}, "no matrix is square"),
-        (COUNTS | {"d": 1_048_576}, "eight of them do not fit"),
-        (COUNTS | {"e": 98_304}, "you left it out"),
-        (COUNTS | {"e": 1_048_576, "d": None}, "cannot use 512 rows"),
-        (COUNTS | {"c": 5}, "There are three matrices from 11 to 12")],
+    "causal_heads": [
+        (layer(project=False), "times W_o"),
+        (layer(keep=lambda n: np.ones((n, n), bool)), "right without a mask"),
+        (layer(keep=lambda n: np.tri(n, dtype=bool).T), "The mask is inverted"),
+        (layer(keep=lambda n: np.tri(n, k=-1, dtype=bool)), "may position 0 attend to itself"),
+        (layer(keep=lambda n: np.tri(n, k=1, dtype=bool)),
+         "Output 3 changes when only the last token changes"),
+        (layer(divisor=lambda d_head, n_heads: 1), "not divided by √d_head"),
+        (layer(divisor=lambda d_head, n_heads: (d_head * n_heads) ** 0.5), "divided by √d_model"),
+        (layer(divisor=lambda d_head, n_heads: d_head), "right shape and is causal"),
+        (layer(axis=0), "sums over the queries"),
+        (layer(late=True), "no longer sum to 1"),
+        (layer(columns=lambda h: 0), "the columns of head 0"),
+        (split_first, "project first"),
+        (layer(merge=torn), "merged by a reshape"),
+        (layer(merge=np.vstack), "raises ValueError"),
+        (lambda x, w, n_heads: layer()(x, w, 1), "a single head"),
+        (lambda x, w, n_heads: layer()(x, w, n_heads).T, "the output should be (5, 13)"),
+        (lambda x, w, n_heads: print(end=""), "is a return missing"),
+        (layer()(np.ones((5, 9)), {name: np.ones((9, 9)) for name in ("W_q", "W_k", "W_v", "W_o")},
+                 3), "without calling it")],
     "thrifty": [
         ([uses_all, uses_all_or_raises], "catch the same bug"),
         ([uses_all, heads_differ], "heads_differ: thrifty_heads passes"),
