@@ -8,7 +8,8 @@ from matplotlib.patches import FancyBboxPatch
 from utils.plots import diagrams
 
 DRAWN = {"transformer": diagrams.transformer, "head": diagrams.head, "heads": diagrams.heads,
-         "five heads": lambda: diagrams.heads(5)}
+         "five heads": lambda: diagrams.heads(5),
+         "strip": lambda: diagrams.strip(range(8), {"by token": "aaaabbbb", "by head": "ccddccdd"})}
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +36,17 @@ def test_here_is_blue(here, blue):
     ax, = diagrams.transformer(here).axes
     boxes = [patch for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
     assert sum(to_hex(box.get_facecolor()) == diagrams.HERE.lower() for box in boxes) == blue
+
+
+def test_a_strip_has_a_colour_for_each_owner_and_a_bracket_for_each_run():
+    ax, = diagrams.strip([0, 1, 10, 11, 2, 3], {"heads": ["h 0"] * 2 + ["h 1"] * 2 + ["h 0"] * 2,
+                                                "tokens": ["t 0"] * 6}).axes
+    colours = [to_hex(patch.get_facecolor()).upper() for patch in ax.patches]
+    blue, orange = diagrams.TINTS[:2]
+    assert colours == [blue] * 6 + [blue, blue, orange, orange, blue, blue]  # the last row first
+    texts = [text.get_text() for text in ax.texts]
+    assert texts == ["tokens", "0", "1", "10", "11", "2", "3", "t 0",
+                     "heads", "0", "1", "10", "11", "2", "3", "h 0", "h 1", "h 0"]
 
 
 def test_another_name_is_refused():

@@ -3,15 +3,14 @@
 import numpy as np
 import torch
 
-from utils import sizes
-from utils.attention.heads import merge_heads
 from utils.attention.torch import attention
+from utils.exercises import _view_and_transpose_layer as two_sequences
 from utils.exercises._check import Check, Exercise, not_attempted
 from utils.exercises._judges import join_messages, parts, prediction, wrong_keys
 
 CHECKS = "shape", "round trip", "row sums", "causality", "reference"
-PASSES = {"a": (1, 1, 1, 1, 1), "b": (1, 1, 1, 1, 0), "c": (1, 1, 1, 1, 0),
-          "d": (1, 1, 1, 1, 1), "e": (1, 1, 1, 0, 0)}
+PASSES = {"line_1": (1, 1, 1, 1, 1), "line_2": (1, 1, 1, 1, 0), "line_3": (1, 1, 1, 1, 0),
+          "line_4": (1, 1, 1, 1, 1), "line_5": (1, 1, 1, 0, 0)}
 MARKS = {"1": 1, "True": 1, "0": 0, "False": 0}
 WHY = {
     "shape": "Read the axes of the result. A shape does not say which numbers are in it.",
@@ -19,17 +18,17 @@ WHY = {
                   "chosen.",
     "row sums": "Softmax comes after the split, and its rows sum to 1 for any scores.",
     "causality": {
-        "b": "Without the transpose the numbers keep their order in memory: from which tokens is a "
-             "later row, and where does the merge put it?",
-        "e": "It transposes *before* the view. Which numbers are neighbours then, and from how "
-             "many tokens are the numbers of one row?",
+        "line_2": "Without the transpose the numbers keep their order on the strip: from which "
+                  "tokens is a later row, and where does the merge put it?",
+        "line_5": "It transposes *before* the view. Which numbers are neighbours then, and from "
+                  "how many tokens are the numbers of one row?",
         None: "Every row holds a single token. So which later token could it depend on?"},
     "reference": {
-        "a": "These are the two lines of this page.",
-        "b": "From how many of the five tokens does its head 0 get numbers?",
-        "c": "Which four of the dimensions 0 to 11 does its head 0 get?",
-        "d": "Compare it with the columns that the loop over the heads cuts out.",
-        "e": "Which four numbers are in the first row of its head 0?"}}
+        "line_1": "These are the two lines of this page.",
+        "line_2": "From how many of the five tokens does its head 0 get numbers?",
+        "line_3": "Which four of the dimensions 0 to 11 does its head 0 get?",
+        "line_4": "Compare it with the columns that the loop over the heads cuts out.",
+        "line_5": "Which four numbers are in the first row of its head 0?"}}
 
 
 def _one_liners(table):
@@ -60,26 +59,6 @@ def _one_liners(table):
     elif lines:
         lines.insert(0, f"{25 - sum(map(len, names_of.values()))} of 25 marks are right.")
     return join_messages(lines)
-
-
-def laid_out(lay_out):
-    """Judge a program that lays (b, h, i, d) out in memory as merge_heads needs it."""
-    context = torch.as_tensor(sizes.qkv(3)[0])  # (b, h, i, d)
-    got = lay_out(context.clone())
-    if not isinstance(got, torch.Tensor):
-        return f"It returns {type(got).__name__}, not a tensor."
-    if got.shape != context.shape:
-        return (f"It returns {tuple(got.shape)} for {tuple(context.shape)}. The axes must stay as "
-                "they are: only the order in memory should change.")
-    if not torch.equal(got, context):
-        return "Some elements are no longer at their index: a view or reshape mixed them up."
-    if merge_heads(got).data_ptr() == got.data_ptr():
-        return ""
-    if got.stride() == context.stride():
-        return (f"Its strides are still {got.stride()}, so the numbers are still in the order of "
-                "the axes. Which order does merge_heads need?")
-    return (f"Its strides are {got.stride()}. The twelve numbers of a token must be next to each "
-            "other, head by head: how large must the stride from one head to the next be?")
 
 
 def _mixing(visible):
@@ -122,7 +101,6 @@ def _alone(alone):
     return ""
 
 
-STRIDES_ONLY = "A transpose exchanges two strides, and moves no numbers."
 check = Check({
     "one_liners": Exercise(_one_liners, (
         "Three of the five columns are the same for all rows. Which checks pass for any numbers of "
@@ -131,7 +109,7 @@ check = Check({
         "12, a number gives its token, and the remainder is its dimension.",
         "Causality holds if no number in a row comes from a token after the row's position in the "
         "output. The reference holds if head 0 has the dimensions 0 to 3 of every token."),
-        "Shape, round trip and row sums catch no bug, causality one of three; (b) and (c) pass "
+        "Shape, round trip and row sums catch no bug, causality one of three; lines 2 and 3 pass "
         "until you compare values."),
     "untransposed": Exercise(parts({
         "scores": prediction((2, 5, 3, 3), {
@@ -152,19 +130,13 @@ check = Check({
         "Change a copy of `x`, not `x` itself, and compare the outputs of the *other* tokens."),
         "It passes causality without a mask, because a token that sees nothing cannot see the "
         "future."),
-    "copies": Exercise(parts({
-        "view": prediction(False, "It splits an axis: each part gets a stride, and no number "
-                                  "moves."),
-        "transpose in": prediction(False, STRIDES_ONLY),
-        "transpose out": prediction(False, STRIDES_ONLY),
-        "reshape": prediction(True, "Remember that `view` raised an error on `fresh`."),
-        "lay_out": laid_out}), (
-        "Two of the operations only ever change strides. The others do so only if suitable strides "
-        "exist.",
-        "`merge_heads` reads token by token, and within a token head by head. Which order of the "
-        "axes in memory, slowest first, is that?",
-        "To change the order in memory: bring the axes into that order, call contiguous, and bring "
-        "the axes back."),
-        "Only joining axes may have to move numbers, and only if they are not in that order in "
-        "memory: with (b, i, h, d) in memory, merging copies nothing."),
+    "two_sequences": Exercise(two_sequences.judge, (
+        "In `__init__`: `super().__init__()`, the number of heads, d_head, and four nn.Linear. "
+        "Only their sizes differ from those of the class above.",
+        "The keys and values have the length of `source`. So take the length from what is split, "
+        "or write -1 for it in `view`.",
+        "To merge, transpose and join the last two axes: their product is n_heads * d_head, which "
+        "is not d_in."),
+        "This layer also attends from one sequence to another, as in a translator, and its heads "
+        "may be of any size."),
 })

@@ -1,14 +1,17 @@
 """Diagrams of data flow: a transformer, one head, several heads. Every chapter draws the same ones.
 
 Boxes are computations and arrows are arrays, whose shapes are written beside them. ``here`` is the
-box that the chapter is about.
+box that the chapter is about. ``strip`` draws the numbers of a tensor in the order of the memory.
 """
 
-from matplotlib.patches import FancyBboxPatch
+from itertools import groupby
+
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from utils.plots.figures import COLOURS, figure
 
 WASH, EDGE, HERE = "#f2f4f7", "#586170", COLOURS[0]
+TINTS = ("#A8D1EE", "#F6C99A", "#A5D6C0", "#E3C2D3", "#F5E6A3")  # light enough for black text
 PARTS = ("tokens", "embedding", "attention", "feed-forward", "scores", "next token")
 
 
@@ -110,4 +113,30 @@ def heads(n_heads=3):
         _arrow(ax, (x, 0.96), (x, 1.63), text="q, k, v")
         _box(ax, x, 1.86, f"head {h}", width=min(1.5, 4.8 / n_heads))
         _arrow(ax, (x, 2.09), (x, 2.77), text="(b, i, d)")
+    return fig
+
+
+def strip(numbers, owners):
+    """Return a figure of a strip of numbers, drawn once for each way to divide it.
+
+    ``owners`` is {title: the names that own the numbers, one each}. Numbers side by side with the
+    same owner share a colour, and a bracket with the owner's name.
+    """
+    fig, ax = _canvas(6.4, 0.1 + 0.95 * len(owners))
+    width = min(0.55, 4.2 / len(numbers))
+    for row, (title, names) in enumerate(reversed(owners.items())):
+        y, tints = 0.4 + 0.95 * row, dict(zip(dict.fromkeys(names), TINTS, strict=False))
+        ax.text(0.05, y + 0.18, title, va="center", fontsize=10.5)
+        for n, (number, name) in enumerate(zip(numbers, names, strict=True)):
+            x = 2.05 + n * width
+            ax.add_patch(Rectangle((x, y), width, 0.36, facecolor=tints[name], edgecolor="white"))
+            ax.text(x + width / 2, y + 0.17, number, ha="center", va="center", fontsize=10.5)
+        start = 0
+        for name, run in groupby(names):
+            end = start + len(list(run))
+            left, right = (2.05 + place * width for place in (start + 0.08, end - 0.08))
+            ax.plot((left, left, right, right), (y - 0.04, y - 0.09, y - 0.09, y - 0.04),
+                    color=EDGE, linewidth=1.2)
+            ax.text((left + right) / 2, y - 0.22, name, ha="center", va="center", fontsize=9.5)
+            start = end
     return fig

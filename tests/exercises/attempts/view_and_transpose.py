@@ -2,32 +2,145 @@
 
 import numpy as np
 import torch
+from torch import nn
 
-TABLE = {"a": [1, 1, 1, 1, 1], "b": [1, 1, 1, 1, 0], "c": [1, 1, 1, 1, 0],
-         "d": [1, 1, 1, 1, 1], "e": [1, 1, 1, 0, 0]}
-
-
-def tokens_first(context):
-    return context.transpose(1, 2).contiguous().transpose(1, 2)
+TABLE = {"line_1": [1, 1, 1, 1, 1], "line_2": [1, 1, 1, 1, 0], "line_3": [1, 1, 1, 1, 0],
+         "line_4": [1, 1, 1, 1, 1], "line_5": [1, 1, 1, 0, 0]}
 
 
-def through_numpy(context):
-    return torch.as_tensor(np.moveaxis(np.moveaxis(context.numpy(), 1, 2).copy(), 2, 1))
+class Layer(nn.Module):
+    """A layer for two sequences; subclasses make one mistake each."""
+
+    def __init__(self, d_in, n_heads, d_head, bias=True):
+        super().__init__()
+        self.n_heads, self.d_head = n_heads, d_head
+        self.W_q = nn.Linear(d_in, n_heads * d_head, bias)
+        self.W_k = nn.Linear(d_in, n_heads * d_head, bias)
+        self.W_v = nn.Linear(d_in, n_heads * d_head, bias)
+        self.W_o = nn.Linear(n_heads * d_head, d_in, bias)
+
+    def divisor(self):
+        return self.d_head ** 0.5
+
+    def masked(self, scores, keep):
+        return scores if keep is None else scores.masked_fill(~keep, -torch.inf)
+
+    def heads(self, side):
+        return side.view(*side.shape[:2], self.n_heads, self.d_head).transpose(1, 2)
+
+    def merged(self, context):
+        return context.transpose(1, 2).flatten(2)
+
+    def forward(self, x, source, keep=None):
+        q = self.heads(self.W_q(x))
+        k = self.heads(self.W_k(source))
+        v = self.heads(self.W_v(source))
+        scores = q @ k.transpose(-2, -1) / self.divisor()
+        return self.W_o(self.merged(self.masked(scores, keep).softmax(dim=-1) @ v))
 
 
-def own_memory(context):
-    b, h, i, d = context.shape
-    memory = torch.empty(b, i, h, d, dtype=context.dtype)
-    memory.transpose(1, 2).copy_(context)
-    return memory.transpose(1, 2)
+class WithoutBiases(Layer):
+    def __init__(self, d_in, n_heads, d_head):
+        super().__init__(d_in, n_heads, d_head, bias=False)
 
 
-def dimensions_first(context):
-    return context.permute(3, 0, 1, 2).contiguous().permute(1, 2, 3, 0)
+class WithSDPA(Layer):
+    def forward(self, x, source, keep=None):
+        q = self.heads(self.W_q(x))
+        k = self.heads(self.W_k(source))
+        v = self.heads(self.W_v(source))
+        context = nn.functional.scaled_dot_product_attention(q, k, v, keep)
+        return self.W_o(context.transpose(1, 2).flatten(2))
 
 
-MOVED = {"view": False, "transpose in": False, "transpose out": False, "reshape": True,
-         "lay_out": tokens_first}
+class TornSplit(Layer):
+    def heads(self, side):
+        return side.view(side.shape[0], self.n_heads, side.shape[1], self.d_head)
+
+
+class TornMerge(Layer):
+    def merged(self, context):
+        return context.reshape(context.shape[0], context.shape[2], -1)
+
+
+class TornTwice(TornSplit):
+    def merged(self, context):
+        return context.reshape(context.shape[0], context.shape[2], -1)
+
+
+class KeysFromX(Layer):
+    def forward(self, x, source, keep=None):
+        return super().forward(x, x, keep)
+
+
+class Unscaled(Layer):
+    def divisor(self):
+        return 1
+
+
+class ByInput(Layer):
+    def divisor(self):
+        return self.W_q.in_features ** 0.5
+
+
+class ByAllHeads(Layer):
+    def divisor(self):
+        return self.W_q.out_features ** 0.5
+
+
+class MaskIgnored(Layer):
+    def masked(self, scores, keep):
+        return scores
+
+
+class Inverted(Layer):
+    def masked(self, scores, keep):
+        return scores if keep is None else scores.masked_fill(keep, -torch.inf)
+
+
+class QueriesSummed(Layer):
+    def masked(self, scores, keep):
+        return super().masked(scores, keep).softmax(dim=-2).log()
+
+
+class Untransposed(Layer):
+    def heads(self, side):
+        return super().heads(side).transpose(1, 2)
+
+
+class OneLength(Layer):
+    def forward(self, x, source, keep=None):
+        self.length = x.shape[1]
+        return super().forward(x, source, keep)
+
+    def heads(self, side):
+        return side.view(side.shape[0], self.length, self.n_heads, self.d_head).transpose(1, 2)
+
+
+class WithoutOutput(Layer):
+    def __init__(self, d_in, n_heads, d_head):
+        super().__init__(d_in, n_heads, d_head)
+        del self.W_o
+
+
+class WithoutHeadSize(Layer):
+    def __init__(self, d_in, n_heads, d_head):
+        super().__init__(d_in, n_heads, d_in // n_heads)
+
+
+class NoReturn(Layer):
+    def forward(self, x, source, keep=None):
+        self.W_q(x)
+
+
+class OtherShape(Layer):
+    def forward(self, x, source, keep=None):
+        return super().forward(x, source, keep)[0]
+
+
+class NotFinished(Layer):
+    def forward(self, x, source, keep=None):
+        return self.W_x(x)
 
 
 def alone(program):
@@ -64,41 +177,46 @@ NEIGHBOURS = {"scores": (2, 5, 3, 3), "shape": True, "row sums": True, "causalit
 RIGHT = {
     "one_liners": [TABLE, {name: np.array(row, bool) for name, row in TABLE.items()},
                    {name: "".join(map(str, row)) for name, row in TABLE.items()}],
-    "copies": [MOVED, MOVED | {"lay_out": through_numpy, "reshape": np.True_},
-               MOVED | {"lay_out": own_memory}],
+    "two_sequences": [Layer, WithoutBiases, WithSDPA],
     "untransposed": [NEIGHBOURS, NEIGHBOURS | {"alone": by_jacobian, "scores": [2, 5, 3, 3]}]}
 
 WRONG = {
     "one_liners": [
-        (TABLE | {"b": [1, 0, 1, 0, 0], "e": [1, 0, 1, 0, 0]}, "22 of 25 marks are right"),
-        (TABLE | {"b": [1, 0, 1, 1, 0], "e": [1, 0, 1, 0, 0]},
-         "round trip of b, e is wrong. Its merge undoes"),
-        (TABLE | {"b": [1, 1, 1, 0, 0]}, "keep their order in memory"),
-        (TABLE | {"c": [1, 1, 1, 1, 1]}, "Which four of the dimensions"),
-        (TABLE | {"c": [1, 1, 1, 0, 0]}, "Every row holds a single token"),
-        (TABLE | {"d": [1, 1, 1, 1, 0]}, "Compare it with the columns"),
-        (TABLE | {"e": [1, 1, 0, 1, 0]}, "It transposes *before* the view"),
-        (TABLE | {"e": [0, 1, 1, 0, 0]}, "which numbers are in it"),
-        (TABLE | {"e": None}, "Still open: e"),
-        (TABLE | {"e": [1, 1, 1, None, 0]}, "Still open: causality of e"),
-        (TABLE | {"e": [1, 1, 1]}, "five marks; yours has 3"),
+        (TABLE | {"line_2": [1, 0, 1, 0, 0], "line_5": [1, 0, 1, 0, 0]},
+         "22 of 25 marks are right"),
+        (TABLE | {"line_2": [1, 0, 1, 1, 0], "line_5": [1, 0, 1, 0, 0]},
+         "round trip of line_2, line_5 is wrong. Its merge undoes"),
+        (TABLE | {"line_2": [1, 1, 1, 0, 0]}, "keep their order on the strip"),
+        (TABLE | {"line_3": [1, 1, 1, 1, 1]}, "Which four of the dimensions"),
+        (TABLE | {"line_3": [1, 1, 1, 0, 0]}, "Every row holds a single token"),
+        (TABLE | {"line_4": [1, 1, 1, 1, 0]}, "Compare it with the columns"),
+        (TABLE | {"line_5": [1, 1, 0, 1, 0]}, "It transposes *before* the view"),
+        (TABLE | {"line_5": [0, 1, 1, 0, 0]}, "which numbers are in it"),
+        (TABLE | {"line_5": None}, "Still open: line_5"),
+        (TABLE | {"line_5": [1, 1, 1, None, 0]}, "Still open: causality of line_5"),
+        (TABLE | {"line_5": [1, 1, 1]}, "five marks; yours has 3"),
         (list(TABLE.values()), "a dict with the keys"),
-        (TABLE | {"e": ["yes", "yes", "yes", "no", "no"]}, "neither 1 (it passes)"),
-        (TABLE | {"e": 1}, "raises TypeError")],
-    "copies": [
-        (MOVED | {"view": True}, "view: True is not correct. It splits an axis"),
-        (MOVED | {"transpose out": True}, "exchanges two strides"),
-        (MOVED | {"reshape": False}, "Remember that `view` raised"),
-        (MOVED | {"lay_out": lambda context: context.transpose(1, 2).contiguous()},
-         "The axes must stay as they are"),
-        (MOVED | {"lay_out": lambda context: context.contiguous()},
-         "still (60, 20, 4, 1)"),
-        (MOVED | {"lay_out": dimensions_first}, "how large must the stride"),
-        (MOVED | {"lay_out": lambda context: context.transpose(1, 2).reshape(context.shape)},
-         "mixed them up"),
-        (MOVED | {"lay_out": lambda context: context.numpy()}, "ndarray, not a tensor"),
-        (MOVED | {"lay_out": lambda context: context.view(2, 15, 5)}, "lay_out: It raises Runtime"),
-        (MOVED | {"lay_out": None}, "Still open: lay_out")],
+        (TABLE | {"line_5": ["yes", "yes", "yes", "no", "no"]}, "neither 1 (it passes)"),
+        (TABLE | {"line_5": 1}, "raises TypeError")],
+    "two_sequences": [
+        (TornSplit, "torn in the split"),
+        (TornMerge, "torn in the merge"),
+        (TornTwice, "The heads are torn twice"),
+        (KeysFromX, "They should be made from source"),
+        (Unscaled, "not divided by √d_head"),
+        (ByInput, "You divide by √d_in"),
+        (ByAllHeads, "the root of all heads' dimensions"),
+        (MaskIgnored, "with one it ignores the mask"),
+        (Inverted, "The mask is inverted"),
+        (QueriesSummed, "right shape and other numbers"),
+        (Untransposed, "is a transpose missing?"),
+        (OneLength, "which length do you use for the keys and values"),
+        (WithoutOutput, "no nn.Linear with the name W_o"),
+        (WithoutHeadSize, "Yours leads from 11 to 9"),
+        (NoReturn, "is a return missing"),
+        (OtherShape, "It returns the shape (5, 11)"),
+        (NotFinished, "raises AttributeError, at `return self.W_x(x)`"),
+        (Layer(11, 3, 4), "without making a layer of it")],
     "untransposed": [
         (NEIGHBOURS | {"scores": (2, 3, 5, 5)}, "the shape with the transpose"),
         (NEIGHBOURS | {"scores": (2, 5, 3, 4)}, "the shape of `viewed`"),
