@@ -8,6 +8,7 @@ from utils import reference
 from utils.checks import to_numpy
 from utils.exercises._check import Check, Exercise
 from utils.exercises._judges import parts, prediction
+from utils.exercises._self_attention_second_head import second_head
 
 LETTERS, ROOT = "abcdefghij", math.sqrt(8)
 BOUND = ROOT * math.log(7)
@@ -120,26 +121,6 @@ def _needed(tokens, position):
     return ROOT * math.log(most - same + 1) if most and most >= same else -math.inf
 
 
-ONE_FOR_TWO = {
-    "mirrored": prediction(4, {
-        8: "Then 0 would prefer 7, and 7 would prefer 0.",
-        0: "In a pair of mirrored positions, one can prefer the other.",
-        None: "How many pairs of mirrored positions are there?"}),
-    "letters": prediction(0.55, {
-        0.5: "A position that attends to itself writes its own letter. Is that ever right?",
-        0.6: "Only the half that attends to itself needs luck, one time in ten.",
-        1.0: "Then every position would have to attend to its mirror image.",
-        0.1: "That is pure chance, but some positions can attend to their mirror image.",
-        55: "A share is a number from 0 to 1.",
-        None: "How many positions can attend to their mirror image? And how often is a position "
-              "right that writes its own letter?"}, 0.01),
-    "strings": prediction(1e-4, {
-        0.55 ** 8: "That treats all eight letters alike. Some are always right: what is the chance "
-                   "of the others?",
-        0.1: "That is the chance of one letter. How many letters of a string need luck?",
-        0.55: "That is the share of letters. A single wrong letter makes a string wrong.",
-        None: "How many letters of a string are right only by luck, one time in ten each?"})}
-
 LETTER_BEFORE = {
     "picture": prediction([7, 0, 1, 2, 3, 4, 5, 6], {
         (1, 2, 3, 4, 5, 6, 7, 0): "That is the letter *after*. roll(1) moves every letter one "
@@ -165,6 +146,14 @@ check = Check({
         "Write that down for i = 0 … 7."),
         "With one matrix, scores are symmetric. Then they would have to grow all the way round a "
         "circle of eight positions, which is impossible."),
+    "second_head": Exercise(second_head, (
+        "Print out.numpy().round(2). Which column is large for their and 0 for all others? Which "
+        "columns tell dog from lost?",
+        "W_k reads the column that makes their findable. W_q reads animal, but lost has received "
+        "that, too: another column has to take it away again.",
+        "W_v hands over person. In W_q, give action the negative of what animal has."),
+        "Two steps: their asked students, and dog asked their. One head alone could not do that, "
+        "because before the first head, their knew no person."),
     "reversal": Exercise(parts({"matrices": _matrices, "c": _bound, "hardest": _hardest}), (
         "Attention must not depend on letters: which rows of W_q and W_k are zero? And which part "
         "of x should the values hold?",
@@ -174,12 +163,4 @@ check = Check({
         "outweigh it if all seven hold one and the same other letter."),
         "exp(c / √8) must exceed seven, so c > √8 ln 7. The hardest strings have seven equal "
         "letters and one other; if letters differ, the seven weights go to different letters."),
-    "one_for_two": Exercise(parts(ONE_FOR_TWO), (
-        "Mirrored positions come in pairs: 0 and 7, 1 and 6, … What does the inequality say about "
-        "each pair?",
-        "In each pair, one position attends to the other and is right. The other can only attend "
-        "to itself: what does it write?",
-        "Half of the letters are always right, the other half one time in ten."),
-        "Half of the letters are certain and half need luck, one time in ten: 50 % + 5 %. A whole "
-        "string needs luck four times. So the second matrix is worth its parameters."),
 })

@@ -40,7 +40,14 @@ def halves(c):
 
 EYE, MIRROR = torch.eye(8), torch.eye(8).fliplr()
 REVERSAL = {"matrices": placed(MIRROR, EYE), "c": BOUND, "hardest": "abbbbbbb"}
-TIED = {"mirrored": 4, "letters": 0.55, "strings": 0.0001}
+
+def column(**numbers):
+    """Return (7, 1): the numbers of named columns, and 0 elsewhere."""
+    names = ["person", "animal", "action", "time", "article", "owning", "many"]
+    return np.array([[numbers.get(name, 0.0)] for name in names])
+
+
+SECOND = {"W_q": column(animal=2, action=-2), "W_k": column(owning=1), "W_v": column(person=1)}
 BEFORE = {"picture": [7, 0, 1, 2, 3, 4, 5, 6], "pairs": 0, "one_matrix": False}
 
 RIGHT = {
@@ -48,7 +55,9 @@ RIGHT = {
                  REVERSAL | {"hardest": "ABBBBBBB", "c": 5.55},
                  REVERSAL | {"matrices": placed(EYE, MIRROR),
                              "hardest": torch.tensor([[3, 3, 3, 3, 3, 3, 3, 0]])}],
-    "one_for_two": [TIED, TIED | {"letters": np.float32(0.55), "strings": 1 / 10 ** 4}],
+    "second_head": [SECOND, {name: torch.tensor(W).float() for name, W in SECOND.items()},
+                    SECOND | {"W_q": column(animal=1, action=-1).tolist(), "W_k": column(owning=3)},
+                    SECOND | {"W_q": column(animal=2, action=-2, owning=-1)}],
     "letter_before": [BEFORE, BEFORE | {"picture": torch.arange(8).roll(1)},
                       BEFORE | {"picture": np.roll(np.arange(8), 1), "one_matrix": np.False_}]}
 
@@ -81,14 +90,23 @@ WRONG = {
         (REVERSAL | {"hardest": "abcdefgh"}, "it is enough that c exceeds 0;"),
         (REVERSAL | {"hardest": "aabbbbbb"}, "it is enough that c exceeds 4.55;"),
         (REVERSAL | {"hardest": "reversal"}, "does not consist of eight letters")],
-    "one_for_two": [
-        (TIED | {"letters": 0.5}, "Is that ever right"),
-        (TIED | {"letters": 0.6}, "Only the half"),
-        (TIED | {"letters": 55}, "a number from 0 to 1"),
-        (TIED | {"mirrored": 8}, "and 7 would prefer 0"),
-        (TIED | {"strings": 0.55 ** 8}, "treats all eight letters alike"),
-        (TIED | {"strings": 0}, "right only by luck"),
-        ({"letters": 0.55}, "a dict with the keys")],
+    "second_head": [
+        (SECOND | {"W_q": column(animal=2)}, "lost gives their 1.00 of its weight, too. The first"),
+        (SECOND | {"W_q": np.ones((7, 1))}, "All tokens attend to their"),
+        (SECOND | {"W_q": column(animal=0.4, action=-0.4)}, "with a weight of 0.50 only"),
+        (SECOND | {"W_q": column(animal=2, time=2, action=-2)}, "yesterday gives their"),
+        (SECOND | {"W_q": column(owning=1), "W_k": column(animal=1)}, "its query, or every key"),
+        (SECOND | {"W_q": column()}, "attends to all six tokens equally"),
+        (SECOND | {"W_k": column(person=1)}, "students who own nothing"),
+        (SECOND | {"W_k": column(many=1)}, "dog attends to students and to their equally"),
+        (SECOND | {"W_k": column(animal=1)}, "dog attends most to dog"),
+        (SECOND | {"W_v": column(owning=1)}, "receive 2.00, too: W_v must"),
+        (SECOND | {"W_v": column(time=1)}, "receives next to nothing"),
+        (SECOND | {"W_v": column(person=0.5, owning=0.5)}, "not what it is"),
+        (SECOND | {"W_v": column(person=2)}, "receives 3.93"),
+        (SECOND | {"W_v": np.zeros(7)}, "W_v is (7,), not (7, 1)"),
+        (SECOND | {"W_k": None}, "Still open: W_k"),
+        ([1, 2], "a dict with the keys")],
     "letter_before": [
         (BEFORE | {"picture": [1, 2, 3, 4, 5, 6, 7, 0]}, "the letter *after*"),
         (BEFORE | {"picture": list(range(7, -1, -1))}, "That reverses"),
