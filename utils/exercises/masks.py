@@ -4,42 +4,10 @@ import math
 
 import numpy as np
 
-from utils.checks import to_numpy
 from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import parts, predictions
+from utils.exercises._judges import predictions
+from utils.exercises._masks_batch import batch
 from utils.masks import causal
-
-SIZES = {"2x5": (2, 5), "5x2": (5, 2)}
-OTHER = {"top_left": "bottom_right", "bottom_right": "top_left"}
-
-
-def _grid(name):
-    """Return the judge of one causal mask, such as "2x5 top_left"."""
-    size, align = name.split()
-    n_q, n_k = SIZES[size]
-    right = causal(n_q, n_k, align)
-    own = np.eye(n_q, n_k, 0 if align == "top_left" else n_k - n_q, dtype=bool)
-    known = ((right, ""),
-             (causal(n_q, n_k, OTHER[align]), "this grid has the other causal alignment."),
-             (~right, "1 means that the query may attend; you marked what is masked."),
-             (right & ~own, "a query may attend to the key at its own position, too."))
-
-    def judge(grid):
-        grid = np.array(to_numpy(grid))
-        if grid.shape != (n_q, n_k):
-            return (f"{n_q} queries and {n_k} keys make {n_q} rows of {n_k} numbers; yours has the "
-                    f"shape {grid.shape}.")
-        if not np.isin(grid, (0, 1)).all():
-            return "write 1 where a query may attend and 0 where it may not, and nothing else."
-        for wrong, message in known:
-            if (grid == wrong).all():
-                return message
-        row = int(np.flatnonzero((grid != right).any(axis=1))[0])
-        end = "first" if align == "top_left" else "last"
-        return (f"row {row} is wrong. Which key has the position of query {row}, if the {end} "
-                f"query and the {end} key have the same position?")
-
-    return judge
 
 
 def _prefix(prefix):
@@ -99,14 +67,13 @@ check = Check({
         "question.",
         "causal(n) has the axes (i, j). A condition on keys, (j,), broadcasts to it as it is."),
         "There are two reasons to allow a pair, so they are joined by |."),
-    "corners": Exercise(parts({f"{size} {align}": _grid(f"{size} {align}")
-                               for size in SIZES for align in OTHER}), (
-        "A causal mask lets query i attend to the keys up to its own position. The two alignments "
-        "differ in the position of query 0.",
-        "From the top left, query 0 has the position of key 0. From the bottom right, the *last* "
-        "query has the position of the last key: shift the diagonal until it ends there.",
-        "Take 5 queries and 2 keys from the bottom right: the last query attends to both keys, the "
-        "one before to one key. How many keys are left for the first three?"),
-        "Only 5 x 2 from the bottom right has fully masked rows. If you meet this mask, ask "
-        "whether the two sizes were swapped."),
+    "batch": Exercise(batch, (
+        "Find the longest sentence, make an array of zeros, and write each sentence into the end "
+        "of its row.",
+        "Which keys are real follows from the lengths alone: in a row of n, the last lengths[b] "
+        "ones. The number of a token does not tell it.",
+        "real is (b, n). The causal mask is (n, n). Give real an axis for the queries, "
+        "real[:, None], and combine the two with &."),
+        "This is the step between a tokeniser and every model that continues texts. The rows of "
+        "padded queries may hold anything: nothing reads their contexts."),
 })
