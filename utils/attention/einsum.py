@@ -32,8 +32,9 @@ class MultiHeadAttentionNew(nn.Module):
         self.w_qs = nn.Linear(d_model, n_head * d_k)
         self.w_ks = nn.Linear(d_model, n_head * d_k)
         self.w_vs = nn.Linear(d_model, n_head * d_v)
-        for w, width in ((self.w_qs, d_k), (self.w_ks, d_k), (self.w_vs, d_v)):
-            nn.init.normal_(w.weight, std=math.sqrt(2 / (d_model + width)))
+        nn.init.normal_(self.w_qs.weight, std=math.sqrt(2 / (d_model + d_k)))
+        nn.init.normal_(self.w_ks.weight, std=math.sqrt(2 / (d_model + d_k)))
+        nn.init.normal_(self.w_vs.weight, std=math.sqrt(2 / (d_model + d_v)))
         self.fc = nn.Linear(n_head * d_v, d_model)
         nn.init.xavier_normal_(self.fc.weight)
         self.dropout = nn.Dropout(dropout)
@@ -55,7 +56,7 @@ class MultiHeadAttentionNew(nn.Module):
         attn = masked_softmax(attn, keep)
         output = torch.einsum("hblt,hbtv->hblv", attn, v)
         output = rearrange(output, "head b l v -> b l (head v)")
-        output = self.dropout(self.fc(output))
+        output = self.dropout(self.fc(output))  # (b, l, d_model)
         if self.residual:
             output = output + residual
         return self.layer_norm(output), attn

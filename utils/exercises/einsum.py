@@ -4,72 +4,10 @@ import torch
 from einops import rearrange
 
 from utils import sizes
-from utils.exercises._check import Check, Exercise, not_attempted, run_judge
+from utils.exercises._check import Check, Exercise
 from utils.exercises._einsum_dealt import judge_layer, judge_reorder
-from utils.exercises._judges import join_messages, parts, prediction, recognise, same_answer
-
-RIGHT = {1: "It is the string of this page.",
-         2: "l and t have changed places, and so have k and q before the arrow. Rename them back.",
-         4: "l and t have changed places, in every term. Rename them back.",
-         6: "Every index has a new name. Which index is summed, and in which arrays is it?"}
-WRONG = {3: ("hbtk,hblk->hbtl", "new shape"), 5: ("hblt,hblv->hbtv", "raises")}
-SIZES = {3: "Which of its two last axes is as long as the queries, which as long as the keys?",
-         5: "attn is (…, 5, 7) and v has 7 rows: which of them does the string call l?"}
-
-
-def _six_equations(given):
-    if not isinstance(given, dict) or not set(given) <= {1, 2, 3, 4, 5, 6}:
-        return "The answer must be a dict whose keys are the numbers of the two wrong equations."
-    lines = [f"{number} is right. {RIGHT[number]}" for number in given if number in RIGHT]
-    for number in WRONG:
-        message = _about_wrong(number, given[number]) if number in given else ""
-        if message:
-            lines.append(f"{number} is indeed wrong. {message}")
-    if not lines and set(given) != set(WRONG):
-        lines.append("What you say is correct, but another equation is wrong as well: for each of "
-                     "them, find out which index stands for the queries and which for the keys.")
-    return join_messages(lines)
-
-
-def _about_wrong(number, answer):
-    """Return what is wrong with (function, what happens at n_q = 5, n_k = 7)."""
-    if not isinstance(answer, list | tuple) or len(answer) != 2:
-        return "Give two things: a function, and what happens if n_q is not n_k."
-    function, what = answer
-    if not (callable(function) or not_attempted(function)):
-        return f"{function!r} must be a function (scores, attn, v) that computes the same."
-    messages = []
-    if not_attempted(function):
-        messages.append("Still open: the function.")
-    else:
-        messages.append(run_judge(lambda given: _computes(number, given), function))
-    if not_attempted(what):
-        messages.append("Still open: what happens if n_q is not n_k.")
-    elif not any(same_answer(what, known) for _, known in WRONG.values()):
-        return f'The second part must be "raises" or "new shape", not {what!r}.'
-    elif not same_answer(what, WRONG[number][1]):
-        messages.append(f"With n_q = 5 and n_k = 7, {what!r} is not what happens. {SIZES[number]}")
-    return " ".join(filter(None, messages))
-
-
-def _computes(number, function):
-    q, k, v = map(torch.as_tensor, sizes.qkv(5, batch=3, heads=2, n_q=7))  # (h, b, …)
-    scores = q @ k.mT
-    attn = scores.softmax(dim=-1)
-    got = function(scores, attn, v)
-    intended, arrays = (scores, (k, q)) if number == 3 else (attn @ v, (attn, v))
-    expected = torch.einsum(WRONG[number][0], *arrays)
-    if got.shape != expected.shape:
-        return (f"Your function returns the shape {tuple(got.shape)}, the equation "
-                f"{tuple(expected.shape)}.")
-    message = recognise(got, (
-        (expected, ""),
-        (intended, "Your function returns what the equation *should* compute. What does it compute "
-                   "instead?")))
-    if message is None:
-        message = ("Your function and the equation return different numbers. Take one element of "
-                   "the result: which indices are fixed, and over which index is the sum?")
-    return message
+from utils.exercises._einsum_own import judge_own
+from utils.exercises._judges import parts, prediction, recognise
 
 
 def _project(project):
@@ -122,15 +60,15 @@ def _summed(given):
 
 
 check = Check({
-    "six_equations": Exercise(_six_equations, (
-        "Indices are only names. Rename them so that queries are l and keys are t, look at the "
-        "result, and only then compare with hblk,hbtk->hblt and hblt,hbtv->hblv.",
-        "The index that v shares with attn must be the one that softmax ran over, the last of "
-        "attn.",
-        "An element of the result for one query must be a sum over keys. In one of the six it is "
-        "a sum over queries, and in another the keys come first in the result."),
-        "You may rename indices and exchange the arrays; what counts is which axis has which "
-        "index."),
+    "own_einsum": Exercise(judge_own, (
+        "Take the string apart first: split at \"->\", then at \",\". Which letters are there, and "
+        "how long is each axis? A dict {letter: size} answers both.",
+        "Begin with zeros in the shape of the result. Then let every letter run through all its "
+        "values, in nested loops; np.ndindex(*sizes) does that for any number of letters.",
+        "In the loop, make {letter: value}. It tells you which element to read in each array, and "
+        "to which element of the result their product is added."),
+        "The three rules are the whole program: the dict is rule 1, += is rule 2, and the letters "
+        "after the arrow are rule 3. The loop makes as many products as all sizes multiplied."),
     "merge": Exercise(parts({"project": _project, "summed": _summed}), (
         "The input of fc is the merged context, (b, l, (head v)). So its columns belong to heads: "
         "rearrange(weight, \"e (head v) -> ...\", head=...).",

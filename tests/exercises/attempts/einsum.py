@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from einops import rearrange
 
@@ -10,19 +11,83 @@ from utils.attention.einsum import MultiHeadAttentionNew
 from utils.attention.torch import masked_softmax
 
 
-def third(scores, attn, v):
-    return scores.transpose(-2, -1)
+def own_einsum(string, first, second, add=True, order=lambda result, letters: result,
+               check=True, product=lambda one, other: one * other):
+    """Return np.einsum, by loops; the options are mistakes."""
+    before, result = string.split("->")
+    terms = before.split(",")
+    sizes = {}
+    for term, array in zip(terms, (first, second), strict=True):
+        for letter, size in zip(term, array.shape, strict=True):
+            if sizes.setdefault(letter, size) != size and check:
+                raise ValueError(letter)
+            sizes[letter] = min(size, sizes[letter])
+    result = order(result, sizes)
+    out = np.zeros([sizes[letter] for letter in result])
+    for values in np.ndindex(*sizes.values()):
+        at = dict(zip(sizes, values, strict=True))
+        one, other = (array[tuple(at[letter] for letter in term)]
+                      for term, array in zip(terms, (first, second), strict=True))
+        place = tuple(at[letter] for letter in result)
+        out[place] = add * out[place] + product(one, other)
+    return out
 
 
-def fifth(scores, attn, v):
-    return attn.transpose(-2, -1) @ v
+def own_mistake(**options):
+    def program(string, first, second):
+        return own_einsum(string, first, second, **options)
+    return program
 
 
-def not_written(scores, attn, v):
-    ...
+def as_it_comes(result, letters):
+    return "".join(letter for letter in letters if letter in result)
 
 
-TWO = {3: (third, "new shape"), 5: (fifth, "raises")}
+def by_broadcasting(string, first, second):
+    """Return np.einsum, by one product of arrays with an axis for every letter."""
+    before, result = string.split("->")
+    letters = "".join(dict.fromkeys(before.replace(",", "")))
+    full = 1.0
+    for term, array in zip(before.split(","), (first, second), strict=True):
+        for letter in set(term):
+            while term.count(letter) > 1:
+                one, other = term.index(letter), term.rindex(letter)
+                array = array.diagonal(axis1=one, axis2=other)
+                term = "".join(c for n, c in enumerate(term) if n not in (one, other)) + letter
+        array = array.transpose([term.index(letter) for letter in letters if letter in term])
+        full = full * array.reshape([array.shape[sorted(term, key=letters.index).index(letter)]
+                                     if letter in term else 1 for letter in letters])
+    axes = tuple(n for n, letter in enumerate(letters) if letter not in result)
+    kept = [letter for letter in letters if letter in result]
+    return full.sum(axes).transpose([kept.index(letter) for letter in result])
+
+
+def mean_einsum(string, first, second):
+    before, result = string.split("->")
+    out = own_einsum(string, first, second)
+    return out * out.size / own_einsum(
+        f"{before}->{''.join(dict.fromkeys(before.replace(',', '')))}", first, second).size
+
+
+def twice_in_a_term(string, first, second):
+    """Take the letters of "ii" for two, and read one of them."""
+    if string == "ii,i->i":
+        return first[0] * second
+    return own_einsum(string, first, second)
+
+
+def index_error(string, first, second):
+    if string == "d,jd->j" and first.shape[0] != second.shape[1]:
+        raise IndexError("index 2 is out of bounds")
+    return own_einsum(string, first, second)
+
+
+def by_library(string, first, second):
+    return np.einsum(string, first, second)
+
+
+def nothing_back(string, first, second):
+    own_einsum(string, first, second)
 
 
 def project(context, weight, bias):
@@ -104,28 +169,27 @@ CARDS = {"layer": interleaving(), "reorder": reorder, "training": False, "loadin
 MERGE = {"project": project, "summed": "hv"}
 
 RIGHT = {
-    "six_equations": [TWO, {5: [lambda s, a, v: torch.einsum("hblt,hblv->hbtv", a, v), "raises"],
-                            3: (lambda s, a, v: s.mT, "new shape")}],
+    "own_einsum": [own_mistake(), by_broadcasting,
+                   lambda string, *arrays: torch.as_tensor(own_einsum(string, *arrays))],
     "merge": [MERGE, {"project": merged_first, "summed": ["v", "h"]},
               MERGE | {"summed": {"h", "v"}}, MERGE | {"summed": "head, V"}],
     "cards": [CARDS, CARDS | {"reorder": heads_too}]}
 
 WRONG = {
-    "six_equations": [
-        ({2: TWO[3], 5: TWO[5]}, "2 is right. l and t have changed places"),
-        ({3: TWO[3], 6: TWO[5]}, "6 is right. Every index has a new name"),
-        ({3: TWO[3]}, "another equation is wrong as well"),
-        ({5: TWO[5]}, "another equation is wrong as well"),
-        (TWO | {5: (lambda s, a, v: a @ v, "raises")}, "what the equation *should* compute"),
-        (TWO | {5: (lambda s, a, v: v, "raises")}, "return different numbers"),
-        (TWO | {3: (lambda s, a, v: s.sum(-1), "new shape")}, "the equation (3, 2, 7, 7)"),
-        (TWO | {3: (third, "raises")}, "'raises' is not what happens. Which of its"),
-        (TWO | {5: (fifth, "new shape")}, "which of them does the string call l"),
-        (TWO | {5: (not_written, None)}, "Still open: the function. Still open: what happens"),
-        (TWO | {3: ("transposed", "new shape")}, "must be a function (scores, attn, v)"),
-        (TWO | {5: fifth}, "Give two things"),
-        (TWO | {3: (lambda s, a, v: s.transpose(), "new shape")}, "It raises TypeError"),
-        ({"3": TWO[3]}, "numbers of the two wrong")],
+    "own_einsum": [
+        (own_mistake(order=as_it_comes), "The order after the arrow counts (rule 3)"),
+        (own_mistake(order=lambda result, letters: "".join(letters)), "no letter is summed over"),
+        (own_mistake(add=False), "holds the last product alone"),
+        (mean_einsum, "this is the mean"),
+        (own_mistake(product=lambda one, other: one + other), "product summed over d: which"),
+        (own_mistake(order=lambda result, letters: ""), "not (3,). The letters after"),
+        (twice_in_a_term, "only the diagonal counts"),
+        (own_mistake(check=False), "and there is no error"),
+        (index_error, "raises IndexError and not ValueError"),
+        (by_library, "write it with loops"),
+        (nothing_back, "is the `return` missing"),
+        (np.einsum, "write it with loops"),
+        (lambda string, first, second: first @ second.T, "a product of arrays")],
     "merge": [
         (MERGE | {"project": unmerged("(v head)", "ble")}, "split in the wrong order"),
         (MERGE | {"project": unmerged("(head v)", "hble")}, "they must be added up"),
