@@ -32,7 +32,7 @@ def multi_head_attention(query, key, value, w_q, w_k, w_v, w_o, head, mask=None)
     query = split_heads(w_q(query), head)  # (b, h, i, d)
     key = split_heads(w_k(key), head)  # (b, h, j, d)
     value = split_heads(w_v(value), head)
-    out, _ = attention(query, key, value, mask)
+    out, _ = attention(query, key, value, mask)  # (b, h, i, d)
     return w_o(merge_heads(out))
 
 
@@ -43,8 +43,10 @@ def masked_multi_head_self_attention(x, w_q, w_k, w_v, w_o, head, mask=None):
     further keys, such as padding; later tokens stay masked. Raises as ``multi_head_attention``
     does. Source: https://arxiv.org/abs/1706.03762, section 3.2.3.
     """
-    query, key, value = (split_heads(w(x), head) for w in (w_q, w_k, w_v))
+    query = split_heads(w_q(x), head)  # (b, h, i, d)
+    key = split_heads(w_k(x), head)
+    value = split_heads(w_v(x), head)
     mask = checks.keep(mask, query, key)
     mask = causal_mask(x) if mask is None else causal_mask(x) & mask
-    out, _ = attention(query, key, value, mask)
+    out, _ = attention(query, key, value, mask)  # (b, h, i, d)
     return w_o(merge_heads(out))

@@ -124,7 +124,8 @@ class MultiHeadAttention(tf.keras.layers.Layer):
                  num_heads, dropout, bias=False, **kwargs):  # pragma: no mutate block
         super().__init__(**kwargs)
         checks.divisible(num_hiddens, num_heads)
-        self.num_heads, policy = num_heads, self.dtype_policy
+        self.num_heads = num_heads
+        policy = self.dtype_policy
         self.attention = DotProductAttention(dropout, dtype=policy)
         self.W_q = dense("W_q", query_size, num_hiddens, bias, policy)
         self.W_k = dense("W_k", key_size, num_hiddens, bias, policy)

@@ -93,15 +93,3 @@ def catches(test, make_layer):
         return not test(make_layer)
     except (ValueError, AssertionError, tensorflow().errors.InvalidArgumentError):
         return True
-
-
-def test_on(x, memory, lens, width, heads):
-    """Return a test: does make_layer's layer equal the reference on this input?"""
-    W = sizes.weights(7, d_in=x.shape[2], d_model=width, d_out=width)
-    return lambda make_layer: equals_reference(make_layer, x, memory, W, heads, lens)
-
-
-def missed(*given, names=tuple(CHANGES)):
-    """Return the names of the mutants that are not caught on the input of ``test_on``."""
-    test = test_on(*given)
-    return [name for name in names if not catches(test, mutant(CHANGES[name]))]

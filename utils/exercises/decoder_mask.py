@@ -3,26 +3,27 @@
 import numpy as np
 
 from utils import checks, masks
+from utils.exercises import _decoder_mask_write
 from utils.exercises._check import Check, Exercise
-from utils.exercises._decoder_mask_scripts import cheats
 from utils.exercises._judges import (
     each_prediction,
-    explain_difference,
     parts,
-    prediction,
     predictions,
-    same_answer,
 )
 
-AHEAD = predictions({"a": False, "b": True, "c": True, "d": True, "jumps": "d"}, {
-    "a": "Which positions has cumsum added up at position i?",
-    "b": "Over which axes does batch norm take its mean, and do they include later positions?",
-    "c": "The weights above the diagonal are zero. But by what is a weight of position 0 divided?",
-    "d": "Over which axis does it count?",
-    "jumps": {"a": "This one does not depend on later tokens.",
-              "b": "A mean changes a little if a number changes a little, so its derivative is not "
-                   "zero.",
-              "c": "exp has a derivative, and so has a quotient.", None: "Answer a, b, c or d."}})
+AHEAD = predictions({"running_mean": False, "batch_norm": True, "over_queries": True,
+                     "counting": True, "jumps": "counting"}, {
+    "running_mean": "Which positions has cumsum added up at position i?",
+    "batch_norm": "Over which axes does batch norm take its mean, and do they include later "
+                  "positions?",
+    "over_queries": "The weights above the diagonal are zero. But by what is a weight of position "
+                    "0 divided?",
+    "counting": "Over which axis does it count?",
+    "jumps": {"running_mean": "This one does not depend on later tokens.",
+              "batch_norm": "A mean changes a little if a number changes a little, so its "
+                            "derivative is not zero.",
+              "over_queries": "exp has a derivative, and so has a quotient.",
+              None: "Answer with the name of one of the four functions."}})
 MASKED_ROWS = each_prediction({"empty": 3, "ours": "bias", "filled": "all"}, {
     "empty": {6: "The other example has no padding, so none of its rows is fully masked.",
               4: "Those are the tokens. Position 3 of example 1 is a token and attends to itself.",
@@ -39,13 +40,6 @@ MASKED_ROWS = each_prediction({"empty": 3, "ours": "bias", "filled": "all"}, {
                         "that row exceed the others?",
                "past": "Padding and later positions are both masked, so all scores are −1e9.",
                None: "Answer words, past or all."}})
-
-
-def _loss(given):
-    if same_answer(given, 0.05, 1):  # 0 to 0.1 is as good as 0
-        given = 0
-    return explain_difference(given, 0, "At position i the target is letter i, and the input is "
-                                        "letter i, too.")
 
 
 def _keep(left):
@@ -97,19 +91,14 @@ check = Check({
         "although a large step has an effect?"),
         "A count is piecewise constant, so its derivative is zero and the Jacobian misses it. A "
         "right mask is not enough: check that the whole program does not depend on later tokens."),
-    "noise": Exercise(parts({
-        "pairs": prediction(0, {
-            21: "leaks tests only the program, and the program is right.",
-            6: "A mask that is off by one has six leaks; but here the mask is right.",
-            None: "Every position may depend on itself. Does any depend on a later one?"}),
-        "loss": _loss, "cheats": cheats}), (
-        "leaks tests the program, noise tests the script. In which of the two is the loader?",
-        "An honest script ends at ln V, for the V that you chose, plus or minus the noise of its "
-        "batches. So compare the average of many late steps, and leave a margin.",
-        "If one position of eight copies its target, the loss falls by ln V / 8 at most. Choose V "
-        "so large that this exceeds the noise, and so small that 150 steps can learn it."),
-        "With enough letters, the average over the end of training, and a margin, you catch every "
-        "script whose loss is below ln V, wherever in the script the leak is."),
+    "let_it_write": Exercise(_decoder_mask_write.judge, (
+        "Each step has three parts: call the model, choose a token, append it. What does the model "
+        "get in the second step?",
+        "logits[:, i] are for token i + 1. Which i is for the token that does not exist yet? "
+        "argmax(dim=-1) chooses one letter for each example.",
+        "torch.cat([tokens, following[:, None]], dim=1) appends a token (b,) to tokens (b, i)."),
+        "This loop writes with every decoder, however large. A cache of keys and values makes it "
+        "faster, and changes no token."),
     "nothing_to_the_left": Exercise(parts({"keep": _keep} | MASKED_ROWS), (
         "Where do the tokens of example b start, if they all end at n?",
         "A condition on keys is (b, j); with an axis for heads and one for queries it is "

@@ -3,9 +3,9 @@
 import numpy as np
 
 from utils import checks, sizes
-from utils.exercises import _transpose_qkv_mutants as mutants
+from utils.exercises import _transpose_qkv_any, _transpose_qkv_mutants as mutants
 from utils.exercises._check import Check, Exercise, not_attempted
-from utils.exercises._judges import incomplete, join_messages, parts, prediction, wrong_keys
+from utils.exercises._judges import parts, prediction, wrong_keys
 from utils.frameworks import tensorflow
 
 HEADS = sizes.HEADS
@@ -92,82 +92,16 @@ def _copy(given):
                               "its example.")(name)
 
 
-KEYS = ("x", "memory", "valid_lens", "num_hiddens", "num_heads")
-BEST = 8  # 2 × 2 × 1 each: with less, a mutant is the same program
-CAUSES = {
-    "no scale": "How many dimensions has a head, and to how many keys may a query attend? A factor "
-                "in the scores must be able to change the weights.",
-    "no mask": "Is any key masked for any query?",
-    "tile for repeat": "Compare 7 7 7 3 3 3 with 7 3 7 3 7 3: when are two such lists equal?",
-    "no W_q": "Do the weights depend on the query at all?"}
-TRANSPOSED = "When are (b, h, i, d) and (b, i, h, d) in memory in the same order?"
-
-
-def _smallest_input(given):
-    """Judge an input: the right program must be right on it, and every mutant wrong."""
-    problem = incomplete(given, KEYS)
-    if problem:
-        return problem
-    x, memory = (np.asarray(given[side], dtype=float) for side in KEYS[:2])
-    lens, width, heads = np.asarray(given["valid_lens"]), *map(int, (given[k] for k in KEYS[3:]))
-    problem = _wrong_shapes(x, memory, lens)
-    if problem:
-        return problem
-    checks.divisible(width, heads)
-    if not mutants.test_on(x, memory, lens, width, heads)(mutants.mutant({})):
-        return "Even the right program is wrong on it. Are its numbers huge?"
-    missed = mutants.missed(x, memory, lens, width, heads)
-    if missed:
-        return _reasons(missed, x, memory, lens, width, heads)
-    if x.size + memory.size == BEST:
-        return ""
-    product, other = (" · ".join(map(str, side.shape)) for side in (x, memory))
-    return (f"It catches all ten, with {product} + {other} = {x.size + memory.size} numbers. The "
-            f"best is {BEST}. Which size could be smaller, and which mutant needs it as it is?")
-
-
-def _wrong_shapes(x, memory, lens):
-    if x.ndim != 3 or memory.ndim != 3 or x.shape[::2] != memory.shape[::2]:
-        return ("x must be (b, i, d_in) and memory (b, j, d_in), three axes; yours are "
-                f"{x.shape} and {memory.shape}.")
-    if not (np.isfinite(x).all() and np.isfinite(memory).all()):
-        return "The right program fails on NaN and infinity, too: use finite numbers."
-    if 0 in x.shape + memory.shape:
-        return "If an axis has size 0, there are no numbers to compare."
-    if lens.shape != x.shape[:1]:
-        return (f"valid_lens must be one length for each example, {x.shape[:1]}; yours is "
-                f"{lens.shape}.")
-    if not lens.any():
-        return "All rows are fully masked, so most of the program makes no difference."
-    return ""
-
-
-def _reasons(missed, x, memory, *rest):
-    """Return why mutants are missed: because of sizes and lengths, or because of the numbers."""
-    rng = np.random.default_rng(8)
-    x, memory = (rng.standard_normal(side.shape) for side in (x, memory))
-    by_size = mutants.missed(x, memory, *rest, names=missed)
-    by_numbers = [name for name in missed if name not in by_size]
-    lines = [f"It catches {len(mutants.CHANGES) - len(missed)} of 10."]
-    if by_numbers:
-        lines.append(f"Missed: {', '.join(by_numbers)}. Random numbers of these sizes would catch "
-                     "them. Are two of your tokens equal, or multiples of each other?")
-    causes = {}
-    for name in by_size:
-        causes.setdefault(CAUSES.get(name, TRANSPOSED), []).append(name)
-    lines += [f"Missed: {', '.join(names)}. {cause}" for cause, names in causes.items()]
-    return join_messages(lines)
-
-
 check = Check({
-    "eleventh": Exercise(_eleventh, (
-        "All six tests call the layer in one way. Read the arguments of `call`: which of them are "
-        "always the same, or left out?",
-        "What happens in training that does not happen in the tests? What is the output for a "
-        "length of 0? And which two of the three inputs are the same array?",
-        "Take the line with dropout: which change to it does a test miss that never trains?"),
-        "A test sees only what it tries. None of the six tries length 0, training, or keys that "
-        "differ from the values."),
+    "any_attention": Exercise(_transpose_qkv_any.judge, (
+        "Fold q, k and v alike: (b, i, e) -> (b, i, h, d) -> (b, h, i, d) -> (b * h, i, d). The "
+        "number of queries and that of keys may differ.",
+        "Row b * num_heads + h is head h of example b. Which length does it need? np.repeat and "
+        "np.tile copy in different orders.",
+        "After f, take the same steps backwards: (b * h, i, d) -> (b, h, i, d) -> (b, i, h, d) -> "
+        "(b, i, e)."),
+        "Your function made three attentions multi-head that know nothing of heads. That is what "
+        "the fold buys."),
     "heads_first": Exercise(parts({
         "fold": _fold, "unfold": _unfold, "copy": _copy,
         "wrong rows": prediction({1, 4}, {
@@ -183,13 +117,12 @@ check = Check({
         "Row h * batch + b belongs to example b. The six rows belong to examples 0 1 0 1 0 1."),
         "Fold and copy must agree. The first and the last row are right either way; rows 1 and 4 "
         "get the wrong length."),
-    "smallest_input": Exercise(_smallest_input, (
-        "Begin with an input that catches all ten, that of the test *unequal*, and make one size "
-        "after the other smaller until a mutant is missed.",
-        "The parameters are not counted, so num_hiddens and num_heads cost nothing: which values "
-        "do they need to catch the missing scale, and tile for repeat?",
-        "If d_in is not num_hiddens, a layer without W_q raises an error. How small may d_in be "
-        "then? And what needs a second query, a second key, a second example?"),
-        "Eight numbers are enough: two examples for tile, two queries for the transpose out, two "
-        "keys for the scale, and one dimension, since the matrices turn it into many."),
+    "eleventh": Exercise(_eleventh, (
+        "All six tests call the layer in one way. Read the arguments of `call`: which of them are "
+        "always the same, or left out?",
+        "What happens in training that does not happen in the tests? What is the output for a "
+        "length of 0? And which two of the three inputs are the same array?",
+        "Take the line with dropout: which change to it does a test miss that never trains?"),
+        "A test sees only what it tries. None of the six tries length 0, training, or keys that "
+        "differ from the values."),
 })

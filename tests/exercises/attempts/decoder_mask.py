@@ -1,14 +1,12 @@
 """Attempts at the exercises on the decoder's mask."""
 
-import math
-
 import numpy as np
 import torch
 
 from utils import masks
 
-AHEAD = {"a": False, "b": True, "c": True, "d": True, "jumps": "d"}
-LOADER = {"pairs": 0, "loss": 0}
+AHEAD = {"running_mean": False, "batch_norm": True, "over_queries": True, "counting": True,
+         "jumps": "counting"}
 MASKED_ROWS = {"empty": 3, "ours": "bias", "filled": "all"}
 
 
@@ -26,53 +24,93 @@ def is_token(lengths, n):
     return np.arange(n) >= n - np.asarray(lengths)[:, None]
 
 
-def average(script, letters=16, margin=0.1, last=50):
-    return script(letters)[-last:].mean() < math.log(letters) - margin
+def written(read=-1, feed=lambda tokens, prompt: tokens, choose=lambda logits: logits.argmax(-1),
+            more=0, only_new=False):
+    """Return a program that writes; the options are mistakes."""
+    def write(model, prompt, n):
+        tokens = prompt
+        for _ in range(n + more):
+            logits = model(feed(tokens, prompt))
+            tokens = torch.cat([tokens, choose(logits[:, read])[:, None]], dim=1)
+        return tokens[:, prompt.shape[1]:] if only_new else tokens
+    return write
+
+
+def draws(logits):
+    return torch.multinomial(logits.softmax(-1), 1)[:, 0]
+
+
+def in_a_list(model, prompt, n):
+    rows = prompt.tolist()
+    for _ in range(n):
+        for row, logits in zip(rows, model(torch.tensor(rows)), strict=True):
+            row.append(logits[-1].argmax().item())
+    return rows
+
+
+def into_a_buffer(model, prompt, n):
+    length = prompt.shape[1]
+    tokens = torch.zeros(len(prompt), length + n, dtype=torch.long)
+    tokens[:, :length] = prompt
+    for place in range(length, length + n):
+        tokens[:, place] = model(tokens)[:, place - 1].argmax(-1)
+    return tokens
+
+
+def without_prompt(model, prompt, n):
+    return torch.cat([0 * prompt, written()(model, prompt, n)[:, 3:]], dim=1)
+
+
+def in_place(model, prompt, n):
+    prompt[:, -1] = model(prompt)[:, -1].argmax(-1)
+    return prompt
+
+
+def logits_too(model, prompt, n):
+    return torch.cat([prompt, model(prompt)[:, -1, :n]], dim=1)
+
+
+def nothing_back(model, prompt, n):
+    written()(model, prompt, n)
 
 
 RIGHT = {
-    "who_looks_ahead": [AHEAD, AHEAD | {"a": np.False_, "b": np.True_}],
-    "noise": [LOADER | {"cheats": average},
-              LOADER | {"loss": torch.tensor(0.02), "cheats": average},
-              {"pairs": 0, "loss": 0.02, "cheats": lambda script: float(
-                  np.median(script(200)[100:])) < math.log(200) - 0.3}],
+    "who_looks_ahead": [AHEAD, AHEAD | {"running_mean": np.False_, "batch_norm": np.True_}],
+    "let_it_write": [written(), in_a_list, into_a_buffer],
     "nothing_to_the_left": [MASKED_ROWS | {"keep": left}, MASKED_ROWS | {"keep": flipped_padding},
                             MASKED_ROWS | {"keep": lambda lengths, n: left(lengths, n) & is_token(
                                 lengths, n)[:, None, :, None]}]}
 
 WRONG = {
     "who_looks_ahead": [
-        (AHEAD | {"a": True}, "Which positions has cumsum added up"),
-        (AHEAD | {"b": False, "c": False}, "by what is a weight of position 0 divided"),
-        (AHEAD | {"d": False}, "Over which axis does it count"),
-        (AHEAD | {"jumps": "b"}, "A mean changes a little"),
+        (AHEAD | {"running_mean": True}, "Which positions has cumsum added up"),
+        (AHEAD | {"batch_norm": False, "over_queries": False},
+         "by what is a weight of position 0 divided"),
+        (AHEAD | {"counting": False}, "Over which axis does it count"),
+        (AHEAD | {"jumps": "batch_norm"}, "A mean changes a little"),
         (AHEAD | {"jumps": None}, "Still open: jumps"),
-        (AHEAD | {"a": 0}, "a: 0 is not correct"),
+        (AHEAD | {"running_mean": 0}, "running_mean: 0 is not correct"),
+        (AHEAD | {"jumps": "d"}, "the name of one of the four functions"),
         (["d"], "a dict with the keys")],
-    "noise": [
-        (LOADER | {"pairs": 21, "cheats": average}, "leaks tests only the program"),
-        (LOADER | {"loss": math.log(16) / 8, "cheats": average}, "the input is letter i, too"),
-        (LOADER | {"cheats": None}, "Still open: cheats"),
-        (LOADER | {"loss": "0", "cheats": average}, "Write one number"),
-        (LOADER | {"cheats": lambda script: script(16)[-1] < math.log(16) - 0.1},
-         "honest with small batches"),
-        (LOADER | {"cheats": lambda script: min(script(16)) < math.log(16)},
-         "some of their steps below"),
-        (LOADER | {"cheats": lambda script: average(script, margin=0)}, "Leave a margin"),
-        (LOADER | {"cheats": lambda script: script(16)[-50:].mean() < 4},
-         "near ln V = 2.77 (in nats)"),
-        (LOADER | {"cheats": lambda script: average(script, margin=0.4)}, "half of that: 0.17"),
-        (LOADER | {"cheats": lambda script: average(script, 2)}, "half of that: 0.04"),
-        (LOADER | {"cheats": lambda script: script(16)[-50:].mean() < 0.1}, "no next letter"),
-        (LOADER | {"cheats": lambda script: average(script, last=150)},
-         "honest for 60 steps"),
-        (LOADER | {"cheats": lambda script: script(16)[:50].mean() < 2.7},
-         "at the end. Look at the end"),
-        (LOADER | {"cheats": lambda script: average(script, 10 ** 6)}, "after 253 of 150 steps"),
-        (LOADER | {"cheats": lambda script: not average(script)}, "its result is inverted"),
-        (LOADER | {"cheats": lambda script: True}, "never runs the script"),
-        (LOADER | {"cheats": lambda script: script(16) < math.log(16)}, "True or False"),
-        (LOADER | {"cheats": lambda script: script() < 2}, "raises TypeError")],
+    "let_it_write": [
+        (written(read=0), "which are for token 1"),
+        (written(read=-2), "that is already there"),
+        (written(feed=lambda tokens, prompt: prompt), "what it has written"),
+        (written(feed=lambda tokens, prompt: tokens[:, -1:]), "gets only the last token"),
+        (written(feed=lambda tokens, prompt: tokens[:, -3:]), "only the last three tokens"),
+        (written(choose=lambda logits: logits.argmin(-1)), "the *least* likely"),
+        (written(choose=lambda logits: logits[:1].argmax(-1).expand(2)), "Example 0 decides"),
+        (written(choose=draws), "do not draw"),
+        (written(choose=lambda logits: logits.argmax(-1) + 1), "which of its logits you read"),
+        (written(more=-1), "one token too few"),
+        (written(more=1), "one token too many"),
+        (written(more=3), "(2, 10), not (2, 7)"),
+        (written(only_new=True), "the prompt comes first"),
+        (without_prompt, "must begin with the prompt"),
+        (in_place, "changes the prompt in place"),
+        (logits_too, "tokens are integers"),
+        (nothing_back, "is the `return` missing"),
+        (lambda model, prompt: prompt, "raises TypeError")],
     "nothing_to_the_left": [
         (MASKED_ROWS | {"keep": left, "empty": 0},
          "To which positions may position 0 of example 1"),

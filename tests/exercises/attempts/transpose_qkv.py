@@ -77,23 +77,92 @@ def page_unfold(X, num_heads):
     return np.reshape(X, (-1, num_heads, *X.shape[1:])).transpose(0, 2, 1, 3).reshape(2, 5, 12)
 
 
+def any_attention(f, q, k, v, num_heads, lengths, copy=np.repeat, split=(0, 2, 1, 3), merge=True,
+                  interleaved=False):
+    """Return multi-head context by one call of f; the options are mistakes."""
+    def fold(side):
+        b, n, e = side.shape
+        if interleaved:
+            return side.reshape(b, n, -1, num_heads).transpose(0, 3, 1, 2).reshape(
+                b * num_heads, n, -1)
+        return side.reshape(b, n, num_heads, -1).transpose(split).reshape(b * num_heads, n, -1)
+
+    context = f(fold(q), fold(k), fold(v), copy(lengths, num_heads))
+    if split[0] == 2:
+        context = context.reshape(num_heads, *q.shape[:2], -1).transpose(1, 0, 2, 3)
+    context = context.reshape(len(q), num_heads, q.shape[1], -1)
+    return (context.transpose(0, 2, 1, 3) if merge else context).reshape(q.shape)
+
+
+def any_mistake(**options):
+    def multi_head(f, q, k, v, num_heads, lengths):
+        return any_attention(f, q, k, v, num_heads, lengths, **options)
+    return multi_head
+
+
+def by_loop(f, q, k, v, num_heads, lengths):
+    sides = [np.split(side, num_heads, axis=-1) for side in (q, k, v)]
+    return np.concatenate([f(*head, lengths) for head in zip(*sides, strict=True)], axis=-1)
+
+
+def not_folded(f, q, k, v, num_heads, lengths):
+    return f(q.reshape(2, 5, num_heads, -1).swapaxes(1, 2), k, v, lengths)
+
+
+def queries_only(f, q, k, v, num_heads, lengths):
+    q = q.reshape(2, 5, num_heads, -1).swapaxes(1, 2).reshape(6, 5, 4)
+    return f(q, k, v, np.repeat(lengths, num_heads))
+
+
+def still_folded(f, q, k, v, num_heads, lengths):
+    rows = [side.reshape(2, -1, num_heads, 4).swapaxes(1, 2).reshape(6, -1, 4)
+            for side in (q, k, v)]
+    return f(*rows, np.repeat(lengths, num_heads))
+
+
+def nothing_back(*given):
+    any_attention(*given)
+
+
+def in_tensorflow(f, q, k, v, num_heads, lengths):
+    folded = [tf.reshape(tf.transpose(tf.reshape(side, (2, -1, num_heads, 4)), (0, 2, 1, 3)),
+                         (6, -1, 4)) for side in (q, k, v)]
+    context = tf.reshape(f(*folded, tf.repeat(lengths, num_heads)), (2, num_heads, -1, 4))
+    return tf.reshape(tf.transpose(context, (0, 2, 1, 3)), (2, -1, 12))
+
+
+def heads_first(copy):
+    return any_mistake(copy=copy, split=(2, 0, 1, 3))
+
+
 HEADS_FIRST = {"fold": fold, "unfold": unfold, "copy": "tile", "wrong rows": [1, 4]}
-EIGHT = {"x": [[[1.0], [2.0]], [[-1.0], [0.5]]], "memory": [[[3.0], [1.0]], [[0.5], [-2.0]]],
-         "valid_lens": [1, 2], "num_hiddens": 4, "num_heads": 2}
-PAGE = {"x": x, "memory": memory, "valid_lens": [7, 3], "num_hiddens": 12, "num_heads": 3}
 
 RIGHT = {
+    "any_attention": [any_attention, in_tensorflow, heads_first(np.tile)],
     "eleventh": [{"changes": MASKED_ROWS, "test": right_on_masked_rows},
                  {"changes": DROPOUT, "test": drops_in_training},
                  {"changes": KEYS, "test": other_values}],
     "heads_first": [HEADS_FIRST,
                     HEADS_FIRST | {"fold": folding(2, 0, 1, 3), "unfold": unfolding(1, 2, 0, 3),
-                                   "copy": "tf.tile", "wrong rows": np.array([4, 1])}],
-    "smallest_input": [EIGHT, EIGHT | {"x": rng.standard_normal((2, 2, 1)),
-                                       "valid_lens": np.array([2, 1]), "num_hiddens": 12,
-                                       "num_heads": 3}]}
+                                   "copy": "tf.tile", "wrong rows": np.array([4, 1])}]}
 
 WRONG = {
+    "any_attention": [
+        (any_mistake(copy=np.tile), "the length of the other example"),
+        (heads_first(np.repeat), "Fold and copy must agree"),
+        (any_mistake(copy=lambda lengths, n: lengths), "lengths of shape (2,) for 6 rows"),
+        (any_mistake(copy=lambda lengths, n: None), "f needs the lengths, too"),
+        (any_mistake(copy=lambda lengths, n: np.full(6, 7)), "mask no key"),
+        (any_mistake(split=(0, 1, 2, 3)), "torn on the way in"),
+        (any_mistake(merge=False), "torn on the way out"),
+        (any_mistake(split=(0, 1, 2, 3), merge=False), "both transposes are missing"),
+        (any_mistake(interleaved=True), "a head's dimensions are neighbours"),
+        (by_loop, "f is called 3 times"),
+        (not_folded, "and q is (2, 3, 5, 4)"),
+        (queries_only, "fold all three alike"),
+        (still_folded, "The heads are still folded"),
+        (nothing_back, "is the `return` missing"),
+        (lambda f, q, k, v, num_heads, lengths: q, "look at the rows that f gets")],
     "eleventh": [
         ({"changes": {"(scores, valid_lens)": "(scores, None)"}, "test": one_head},
          "These of the six tests catch it: padded; unequal"),
@@ -123,17 +192,4 @@ WRONG = {
         (HEADS_FIRST | {"wrong rows": [2, 3]}, "both copies give them"),
         (HEADS_FIRST | {"wrong rows": [1, 4, 5]}, "To which example does each"),
         (HEADS_FIRST | {"wrong rows": None}, "Still open: wrong rows"),
-        (HEADS_FIRST | {"fold": lambda X: X}, "fold: It raises TypeError")],
-    "smallest_input": [
-        (PAGE, "2 · 5 · 11 + 2 · 7 · 11 = 264 numbers. The best is 8"),
-        (EIGHT | {"num_hiddens": 2}, "How many dimensions has a head"),
-        (EIGHT | {"valid_lens": [2, 2]}, "Is any key masked"),
-        (EIGHT | {"valid_lens": [1, 1]}, "when are two such lists equal"),
-        (EIGHT | {"x": [[[1.0]], [[2.0]]]}, "in memory in the same order"),
-        (PAGE | {"x": 0 * x + 1, "memory": 0 * memory + 1}, "Random numbers of these sizes"),
-        (EIGHT | {"valid_lens": [0, 0]}, "All rows are fully masked"),
-        (EIGHT | {"valid_lens": [[1, 2], [2, 2]]}, "one length for each example"),
-        (EIGHT | {"x": [[1.0, 2.0], [3.0, 4.0]]}, "three axes"),
-        (EIGHT | {"num_heads": 3}, "raises ValueError: d_model=4 is not divisible by n_heads=3"),
-        (EIGHT | {"x": [[[np.nan], [2.0]], [[-1.0], [0.5]]]}, "NaN and infinity"),
-        (EIGHT | {"x": None}, "Still open: x")]}
+        (HEADS_FIRST | {"fold": lambda X: X}, "fold: It raises TypeError")]}
