@@ -56,6 +56,8 @@ def _wrong_probabilities(found, probabilities, p):
     """Return what is wrong with the probabilities of the nucleus, "" if nothing is."""
     kept = _kept(probabilities, p)
     message = recognise(found, _known_probabilities(probabilities, kept, p), 1e-6)
+    if message is None:
+        message = recognise(found.nan_to_num() > 0, _known_choices(probabilities, p), 0.5)
     if message is not None:
         return message
     total, count, wanted = found[0].sum(), int((found[0] > 0).sum()), int(kept[0].sum())
@@ -92,6 +94,20 @@ def _known_probabilities(probabilities, kept, p):
            "Those are the *least* likely tokens: sort from the largest down.")
     yield (_normalised(probabilities * kept[:1]),
            "Row 0 decides for all rows, but each row has a nucleus of its own.")
+
+
+def _known_choices(probabilities, p):
+    """Yield (which tokens are kept, message), whatever their probabilities have become."""
+    falling, order = probabilities.sort(dim=-1, descending=True)
+    in_order = probabilities.cumsum(dim=-1)
+    below = falling.cumsum(dim=-1) <= p
+    message = ("You keep one token too few: the sum of those that are kept must *reach* p. If the "
+               "first token alone exceeds p, you keep none, and 0 / 0 is NaN.")
+    yield torch.zeros_like(below).scatter(-1, order, below), message
+    yield below, message + " And the probabilities are still sorted: put each back at its index."
+    for kept in (in_order <= p, in_order - probabilities < p):
+        yield kept, ("You add the probabilities up in the order of the vocabulary: first sort them "
+                     "from the largest down.")
 
 
 def _normalised(rows):

@@ -1,8 +1,6 @@
 """The exercises of the chapter on eleven programs and one equation."""
 
 import math
-import random
-from numbers import Real
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -12,6 +10,7 @@ from utils.attention.heads import merge_heads, split_heads
 from utils.checks import TOLERANCES
 from utils.exercises._check import Check, Exercise
 from utils.exercises._judges import doctor_report, parts, prediction
+from utils.exercises._one_equation_order import judge_sum
 from utils.parity.ten import project
 
 
@@ -141,39 +140,6 @@ WRONG = {
         "axis": lambda n_q, n_k: -2 if n_q > n_k else -1}}
 
 
-TERMS = ([math.sin(n) * math.cos(n * n) for n in range(1, 13)],
-         [1e32, 1e16, 3.0, 1.0, -0.5, -1e16, -1e32],
-         [(-1) ** n * 10.0 ** (n % 9) / (n + 3) for n in range(40)], [0.3, 0.7, -0.7])
-
-
-def _mine(mine):
-    if mine is math.fsum or "fsum" in getattr(getattr(mine, "__code__", None), "co_names", ()):
-        return "this uses fsum again; your own sum must do without it."
-    return next(filter(None, (_sums(mine, terms) for terms in TERMS)), "")
-
-
-def _sums(mine, terms):
-    """Return what is wrong with the sums of these terms in 100 orders, "" if nothing is."""
-    rng, sums = random.Random(0), []
-    for _ in range(100):
-        total = mine(rng.sample(terms, len(terms)))
-        total = total.item() if getattr(total, "ndim", None) == 0 else total
-        if not isinstance(total, Real):
-            return f"it returns {type(total).__name__}, not a number."
-        sums.append(float(total))
-    size = sum(map(abs, terms))
-    error = max(abs(total - math.fsum(terms)) for total in sums)
-    allowed = len(terms) * 2.0 ** -52 * size
-    if not error < 1e-3 * size:
-        return f"the sum of {len(terms)} numbers is wrong by up to {error:.1g}."
-    if len(set(sums)) > 1:
-        return f"100 orders of {terms} give {len(set(sums))} different sums."
-    if error > allowed:
-        return (f"the order no longer matters, but digits are lost: the error is {error:.0e}, and "
-                f"plain addition has at most {allowed:.0e}.")
-    return ""
-
-
 check = Check({
     "twelfth": Exercise(_twelfth, (
         "split_heads returns (b, h, i, d). Which two axes become one, and in which order are the "
@@ -193,7 +159,7 @@ check = Check({
     "any_order": Exercise(parts({
         "fsum": prediction(1, "fsum rounds once, after the exact sum. Could the result depend on "
                               "the order?"),
-        "mine": _mine}), (
+        "mine": judge_sum}), (
         "You may change the order of the terms before the first addition.",
         "Put them in a fixed order. Then the order in which they came does not matter."),
         "A fixed order of addition gives the same bits. Fast kernels do not fix the order."),

@@ -48,6 +48,25 @@ def too_few(logits, p):
         dim=-1, keepdim=True).clamp(min=1e-300)
 
 
+def below(logits, p, back=True, shared=True):
+    """Keep tokens while the sum is at most p, as one writes it first; empty rows are NaN."""
+    falling, order = logits.softmax(dim=-1).sort(dim=-1, descending=True)
+    falling = falling * (falling.cumsum(dim=-1) <= p)
+    parts = torch.zeros_like(falling).scatter(-1, order, falling) if back else falling
+    return share(parts) if shared else parts
+
+
+def below_by_logits(logits, p):
+    falling, order = logits.sort(dim=-1, descending=True)
+    falling = falling.masked_fill(falling.softmax(-1).cumsum(-1) > p, float("-inf"))
+    return torch.zeros_like(falling).scatter(-1, order, falling.softmax(-1))
+
+
+def unsorted(logits, p):
+    chances = logits.softmax(dim=-1)
+    return share(chances * (chances.cumsum(dim=-1) <= p))
+
+
 def sorted_still(logits, p):
     falling = logits.softmax(dim=-1).sort(dim=-1, descending=True).values
     return share(falling * (falling.cumsum(dim=-1) - falling < p))
@@ -107,6 +126,11 @@ WRONG = {
         (NEEDED | {"torch_seed": True}, "There is no dropout")],
     "nucleus": [
         (too_few, "one token too few"),
+        (below, "must *reach* p"),
+        (below_by_logits, "0 / 0 is NaN"),
+        (lambda logits, p: below(logits, p, shared=False), "must *reach* p"),
+        (lambda logits, p: below(logits, p, back=False), "And the probabilities are still sorted"),
+        (unsorted, "in the order of the vocabulary"),
         (sorted_still, "still sorted"),
         (alone, "of each token alone"),
         (least, "the *least* likely"),
