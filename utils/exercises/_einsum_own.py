@@ -30,9 +30,9 @@ def judge_own(mine):
 
 
 def _calls_a_library(mine):
-    """Return whether a function names einsum or a matrix product, or uses the operator ``@``."""
+    """Return whether a program is a library's, names a product of arrays, or uses ``@``."""
     if not inspect.isfunction(mine):
-        return True
+        return callable(mine)
     names = {"einsum", "tensordot", "matmul", "dot", "outer", "inner"}
     return bool(names & set(mine.__code__.co_names)) or any(
         step.opname == "BINARY_OP" and step.argrepr.startswith("@")

@@ -189,6 +189,7 @@ WRONG = {
         (by_library, "write it with loops"),
         (nothing_back, "is the `return` missing"),
         (np.einsum, "write it with loops"),
+        (np.ones(3), "its name, without calling it"),
         (lambda string, first, second: first @ second.T, "a product of arrays")],
     "merge": [
         (MERGE | {"project": unmerged("(v head)", "ble")}, "split in the wrong order"),
