@@ -37,10 +37,12 @@ def reading_minutes(nb):
     """Return the minutes for (the main text, Going deeper, the exercises), ints.
 
     A minute is 120 words or 12 lines of code, in Going deeper 84 or 8, as readers were seen to take
-    longer there. The first two are rounded to five, but not to 0. Folded cells and Further reading
-    do not count; an exercise says itself how long it takes.
+    longer there, and on the page for one hour, where all is new. The first two are rounded to five,
+    but not to 0. Folded cells and Further reading do not count; an exercise says itself how long it
+    takes.
     """
-    pace = {"main": 1, "Going deeper": 0.7}
+    new = nb.cells[0].source.startswith("# Attention in one hour\n")
+    pace = {"main": 0.7 if new else 1, "Going deeper": 0.7}
     minutes, part = {"main": 0.0, "Going deeper": 0.0}, "main"
     exercises = 0
     for cell in nb.cells:
