@@ -53,6 +53,8 @@ KNOWN = (
      "weights must sum to 1."),
     (lambda q, k, v: _weights(q, k, axis=None) @ v,
      "You divide by the sum over all queries and keys. Each query has a sum of its own."),
+    (lambda q, k, v: _weights(q, k[:len(q)]) @ v[:len(q)],
+     "You use only as many keys as there are queries. How many keys does each query have?"),
     (lambda q, k, v: np.exp(q @ k.T) @ v,
      "The exponentials are not divided by their sum."),
     (lambda q, k, v: q @ k.T @ v,
@@ -67,7 +69,12 @@ KNOWN = (
 
 def _loops(attend):
     for q, k, v in _cases():
-        out = attend(q.tolist(), k.tolist(), v.tolist())
+        try:
+            out = attend(q.tolist(), k.tolist(), v.tolist())
+        except IndexError as error:
+            error.args = (f"{error}. There are {len(q)} queries, but {len(k)} keys and values: "
+                          "which of the two numbers does your loop or list need?",)
+            raise
         if out is None:
             return "Your function returns None: is a return missing?"
         got = np.array(out, dtype=float)

@@ -30,6 +30,10 @@ def weights_only(queries, keys, values):
     return attend(queries, keys, np.eye(len(keys)).tolist())
 
 
+def queries_for_keys(queries, keys, values):
+    return attend([queries[j] for j in range(len(keys))], keys, values)
+
+
 RIGHT = {
     "steer": [(-3, 0), np.array([-2.5, 1.0]), torch.tensor([-4.0, -1.0])],
     "loops": [attend, with_numpy],
@@ -51,6 +55,8 @@ WRONG = {
         (lambda q, k, v: attend(q, k, v, power=float), "without taking exponentials first"),
         (lambda q, k, v: attend(q, k, v, scale=len(q[0]) ** -0.5), "You divide the scores by √d"),
         (lambda q, k, v: attend(q, k, v, power=lambda x: 2 ** x), "right shape and wrong numbers"),
+        (lambda q, k, v: attend(q, k[:len(q)], v[:len(q)]), "only as many keys as there are"),
+        (queries_for_keys, "There are 4 queries, but 6 keys and values"),
         (lambda q, k, v: attend(q, k, v)[0], "should have the shape (4, 2)"),
         (lambda q, k, v: print(end=""), "is a return missing")],
 }
