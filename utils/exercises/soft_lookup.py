@@ -3,83 +3,9 @@
 import numpy as np
 
 from utils.attention.numpy import softmax
-from utils.checks import to_numpy
 from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import Recorded, incomplete, predictions
-
-POINTS = np.arange(1, 7)
-NO_POSITIONS = ("A character scores at any position of the key: “nuf” looks like “fun”. How can a "
-                "vector tell an n at position 2 from an n at position 0?")
-
-
-def _points_cases():
-    """Return [(keys (40, 6), query (6,))], character codes, with matches in and out of place."""
-    rng, cases = np.random.default_rng(0), []
-    for text in (b"functi", b"see_no", b"Error:"):
-        query = np.frombuffer(text, dtype=np.uint8).astype(np.int64)
-        keys = np.where(rng.random((40, 6)) < 0.5, query, rng.integers(33, 127, (40, 6)))
-        keys[:9], keys[9] = rng.permuted(np.tile(query, (9, 1)), axis=1), query
-        cases.append((keys, query))
-    return cases
-
-
-def _known_scores(keys, query):
-    """Yield (scores, message) of every known way to score, the right one first."""
-    here = keys == query
-    somewhere = keys[:, :, None] == query
-    yield here @ POINTS, ""
-    yield here.sum(1), "Every position scores 1, old or new: where do the points go?"
-    yield here @ POINTS ** 2, ("The positions score 1, 4, 9 … 36: you put the points on both "
-                               "sides, and a dot product multiplies them.")
-    yield here @ POINTS ** 0.5, ("The positions score 1, 1.41, 1.73 …: only one side has the "
-                                 "square roots of the points.")
-    yield here @ POINTS[::-1], "The oldest position scores 6 and the newest 1: reverse the order."
-    yield here @ (POINTS - 1), "The positions score 0 … 5, so the oldest has no effect."
-    for one in (np.ones(6), POINTS):
-        yield somewhere.sum(2) @ one, NO_POSITIONS
-        yield somewhere.sum(1) @ one, NO_POSITIONS
-    yield keys @ query, (
-        "You multiply the codes themselves. So two z's score more than two a's, and z beside y "
-        "nearly as much. A product that asks “equal?” needs one-hot vectors.")
-
-
-def _one_dot_product(vectors):
-    problem = incomplete(vectors, ("keys", "query"))
-    if problem:
-        return problem
-    cases, products = _points_cases(), []
-    for keys, query in cases:
-        made = {"keys": vectors["keys"](keys.copy()), "query": vectors["query"](query.copy())}
-        for name, vector in made.items():
-            if vector is None:
-                return f"The function {name!r} returns None: is a return missing?"
-        keys, query = map(to_numpy, made.values())
-        if keys.ndim != 2 or query.ndim != 1 or len(keys) != 40:
-            return (f"40 keys should become (40, width) and a query (width,); yours have the "
-                    f"shapes {keys.shape} and {query.shape}. Join the blocks of a key side by "
-                    "side.")
-        if keys.shape[1] != len(query):
-            return (f"A key has {keys.shape[1]} dimensions and the query {len(query)}: a dot "
-                    "product needs equally many.")
-        products.append(keys @ query)
-    return _which_scores(cases, np.array(products))
-
-
-def _which_scores(cases, got):
-    """Return the message for the products ``got`` (case, j), "" if they are the points."""
-    if got.dtype == bool:
-        return "A product of bools is a bool, not a count, but the points are numbers."
-    for known in zip(*(_known_scores(*case) for case in cases), strict=True):
-        if np.allclose(got, [scores for scores, _ in known]):
-            return known[0][1]
-    right = np.array([(keys == query) @ POINTS for keys, query in cases])
-    if np.allclose(got, got.max() / 21 * right) and got.any():
-        return f"Every score is {got.max() / 21:.3g} times the points."
-    case, j = np.argwhere(~np.isclose(got, right))[0]
-    keys, query = cases[case]
-    text, key = (bytes(codes.tolist()).decode() for codes in (query, keys[j]))
-    return (f"For the query “{text}” the key “{key}” has {right[case, j]} points; your product is "
-            f"{got[case, j]:.3g}.")
+from utils.exercises._judges import Recorded, predictions
+from utils.exercises._soft_lookup_writer import writer
 
 
 def _over_queries(scores):
@@ -155,15 +81,16 @@ def _missed(scores):
 
 
 check = Check({
-    "one_dot_product": Exercise(_one_dot_product, (
+    "writer": Exercise(writer, (
         "A one-hot vector has a single 1 and otherwise zeros. The dot product of two of them is 1 "
         "if they are equal and 0 if not. One character takes 128 numbers: how many do six take?",
         "Give every position a block of 128 numbers of its own. Where two blocks agree, the "
         "product grows by 1; at position n it should grow by n + 1.",
-        "rows[..., None] == np.arange(128) is (…, 6, 128). Multiply the six blocks of one side by "
-        "the points, then reshape to (…, 768)."),
-        "A product of one-hot blocks asks “equal?” six times at once. You can multiply either side "
-        "by the points, or both sides by their square roots."),
+        "np.eye(128)[rows] is (n, 6, 128), a one-hot vector for each character. Multiply the six "
+        "blocks of one side by the points, then reshape to (n, 768). The values need no points."),
+        "So the lookup that writes is attention. A product of one-hot blocks asks “equal?” six "
+        "times at once, and an average of one-hot values counts the characters that follow. A "
+        "trained model learns both kinds of vectors instead."),
     "shift_and_stretch": Exercise(predictions(
         {"a": True, "b": True, "c": False, "d": False, "doubled": 16 / 17},
         {"a": "By what are all exponentials multiplied, and what does the division do with that?",
@@ -192,6 +119,7 @@ check = Check({
         "weights sum to?",
         "Try scores with a single row. Then every column holds one number; divide it by the sum of "
         "its column."),
-        "One query and two keys are enough: in a column of one number, x / x is 1, so the row sums "
-        "to 2. A square of equal scores would not have shown the bug."),
+        "Two scores are enough, in one row or in one column. In one row, each column holds a "
+        "single number and x / x = 1, so the row sums to 2. In one column, the two rows share a 1 "
+        "that each of them should have. A square of equal scores would not have shown the bug."),
 })

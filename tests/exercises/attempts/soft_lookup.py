@@ -11,9 +11,21 @@ def one_hot(rows, scale=(1,) * 6):
     return blocks.reshape(*np.shape(rows)[:-1], -1)
 
 
+def one_hot_values(codes):
+    return np.eye(128)[codes]
+
+
 def of(key_points, query_points=(1,) * 6):
     return {"keys": lambda rows: one_hot(rows, key_points),
-            "query": lambda query: one_hot(query, query_points)}
+            "query": lambda query: one_hot(query, query_points), "values": one_hot_values}
+
+
+def pair(keys, query):
+    return {"keys": keys, "query": query, "values": one_hot_values}
+
+
+def with_values(values):
+    return of(POINTS) | {"values": values}
 
 
 def bag(rows):
@@ -51,9 +63,11 @@ def shape_and_range(softmax):
 
 
 RIGHT = {
-    "one_dot_product": [
+    "writer": [
         of(POINTS), of((1,) * 6, POINTS), of(POINTS ** 0.5, POINTS ** 0.5),
-        {"keys": in_torch, "query": lambda query: one_hot(query, POINTS).tolist()}],
+        pair(in_torch, lambda query: one_hot(query, POINTS).tolist()),
+        with_values(lambda codes: codes[:, None] == np.arange(128)),
+        with_values(lambda codes: torch.nn.functional.one_hot(torch.as_tensor(codes), 128))],
     "shift_and_stretch": [DID, DID | {"a": np.True_, "doubled": np.float32(0.94)}],
     "find_the_bug": [
         rows_do_not_sum_to_1, asserts,
@@ -61,26 +75,34 @@ RIGHT = {
         lambda given: given(np.array([[0.0], [0.0]]))[0, 0] != 1]}
 
 WRONG = {
-    "one_dot_product": [
+    "writer": [
         (of((1,) * 6), "Every position scores 1"),
         (of(POINTS, POINTS), "1, 4, 9"),
         (of(POINTS ** 0.5), "only one side has the square roots"),
         (of(POINTS[::-1]), "reverse the order"),
         (of(np.arange(6)), "the oldest has no effect"),
         (of(2 * POINTS), "2 times the points"),
-        ({"keys": weighted_bag, "query": bag}, "looks like “fun”"),
-        ({"keys": bag, "query": bag}, "looks like “fun”"),
-        ({"keys": lambda rows: rows * POINTS, "query": lambda query: query},
-         "your product is 2.46e+05"),
-        ({"keys": lambda rows: rows, "query": lambda query: query},
-         "two z's score more than two a's"),
-        ({"keys": one_hot, "query": bag}, "A key has 768 dimensions and the query 128"),
-        ({"keys": lambda rows: one_hot(rows) > 0, "query": lambda query: one_hot(query) > 0},
+        (pair(weighted_bag, bag), "looks like “fun”"),
+        (pair(bag, bag), "looks like “fun”"),
+        (pair(lambda rows: rows * POINTS, lambda query: query), "a with z (122) makes 11834"),
+        (pair(lambda rows: rows, lambda query: query), "not for equal ones"),
+        (pair(lambda rows: rows / 128, lambda query: query / 128), "needs one-hot vectors"),
+        (pair(lambda rows: rows - 64.0, lambda query: query - 64.0),
+         "A character has only one number in your vectors"),
+        (pair(lambda rows: one_hot(rows) + 1, lambda query: one_hot(query)), "your product is 7."),
+        (pair(one_hot, bag), "A key has 768 dimensions and the query 128"),
+        (pair(lambda rows: one_hot(rows) > 0, lambda query: one_hot(query) > 0),
          "A product of bools"),
         (of(POINTS) | {"query": lambda query: query.sort()}, "The function 'query' returns None"),
         (of(POINTS) | {"query": None}, "Still open: query"),
         (of(POINTS) | {"query": lambda query: query.one_hot()}, "AttributeError, at"),
-        ({"keys": lambda rows: one_hot(rows).reshape(-1, 6, 128), "query": bag}, "side by side")],
+        (pair(lambda rows: one_hot(rows).reshape(-1, 6, 128), bag), "side by side"),
+        (with_values(lambda codes: codes), "an average of codes"),
+        (with_values(lambda codes: codes[:, None]), "an average of codes"),
+        (with_values(lambda codes: np.eye(256)[codes]), "yours have the shape (18, 256)"),
+        (with_values(lambda codes: 6 * np.eye(128)[codes]), "first value sum to 6"),
+        (with_values(lambda codes: np.eye(128)[codes - 97]), "yours is largest at 19"),
+        (with_values(lambda codes: print(end="")), "The function 'values' returns None")],
     "shift_and_stretch": [
         (DID | {"a": False}, "what does the division do"),
         (DID | {"b": False}, "shared by all keys"),
