@@ -5,55 +5,8 @@ import numpy as np
 from utils.attention.numpy import softmax
 from utils.checks import to_numpy
 from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import Recorded, parts, prediction
-
-BOTH_MEANS = ("var(q k) = var(q) var(k) holds only if both means are 0. In general it is "
-              "E[q²] E[k²] − E[q]² E[k]².")
-DIVISION = "Dividing a score by √6 divides its variance by 6."
-LARGEST_OF_NINE = ("The largest of nine scores is about three standard deviations above the "
-                   "smallest, and a ratio of weights is exp of a difference of scores.")
-TEST_DATA = {
-    "rand all": prediction(7 / 144, {
-        4 / 144: "That is the variance within a row; over all pairs the query varies too.",
-        1 / 144: BOTH_MEANS,
-        1 / 12: "That is the variance of one dimension. What is the variance of a product of two?",
-        1 / 9: "That is E[q²] E[k²]. To get a variance, subtract the square of the mean.",
-        7 / 24: f"That is before the division. {DIVISION}",
-        7 / 144 / 6 ** 0.5: DIVISION,
-        7 / 864: "Six terms are summed, and their variances add up.",
-        1: "That would need dimensions with mean 0 and variance 1.",
-        None: "One term q k has the variance E[q²] E[k²] minus the square of its mean. For rand, "
-              "E[q] = 1/2 and E[q²] = 1/3."}, 0.04),
-    "rand row": prediction(4 / 144, {
-        7 / 144: "That is the variance over all pairs. Within a row the query is fixed: which part "
-                 "of the variance shifts the row as a whole?",
-        3 / 144: "That is E[q]² var(k). A fixed q multiplies the variance of k by q², and the mean "
-                 "of q² is not the square of the mean.",
-        1 / 144: "Within a row q is a constant: how does it change the variance of k?",
-        1 / 6: f"That is before the division. {DIVISION}",
-        1 / 12: "That is the variance of k alone, but each dimension of k is multiplied by q's.",
-        None: "Within a row q is a constant, so a term q k has the variance q² var(k). What is "
-              "that on average?"}, 0.1),
-    "randn all": prediction(1.0, {6.0: f"That is before the division. {DIVISION}",
-                                  None: "The first section of the chapter shows it."}),
-    "randn row": prediction(1.0, {6.0: f"That is before the division. {DIVISION}",
-                                  0: "The keys of a row still differ.",
-                                  None: "Within a row, a term has the variance q² var(k). What is "
-                                        "the mean of q²?"}),
-    "softmax sees": prediction("row", {
-        "all": "Softmax ignores whatever a whole row shares.",
-        None: 'Answer "all" or "row".'}),
-    "rand factor": prediction(1.6, {
-        1.1: "That is exp(3 · 4/144). The standard deviation is the *root* of the variance.",
-        1.94: "That uses the variance over all pairs, but the scores of a row share one query.",
-        3.4: "That is the factor without the division by √6.",
-        15: "That is the factor for randn. With rand, the scores of a row vary less.",
-        None: LARGEST_OF_NINE}, 0.15),
-    "randn factor": prediction(15.0, {
-        1.6: "That is the factor for rand. With randn the scores of a row have variance 1.",
-        3.0: "That is the difference of the *scores*.",
-        1000: "That is the factor without the division by √6.",
-        None: LARGEST_OF_NINE}, 0.5)}
+from utils.exercises._judges import Recorded
+from utils.exercises._scaled_dot_product_attention import own_attention
 
 # {power of d_k by which start or rates were divided: message}
 GROWN_STEPS = "the steps are larger. Without the division, is the gradient of q larger or smaller?"
@@ -159,15 +112,14 @@ def _why_wrong(got, divisor, last_call):
 
 
 check = Check({
-    "test_data": Exercise(parts(TEST_DATA), (
-        "For one term, var(q k) = E[q²] E[k²] − E[q]² E[k]². Six terms are added, and the sum is "
-        "divided by √6.",
-        "For rand, E[q] = 1/2, E[q²] = 1/3, and so the variance of a dimension is 1/12. Within a "
-        "row, q is a constant, and its square is 1/3 on average.",
-        "The largest and the smallest score of a typical row of nine differ by about three "
-        "standard deviations; the ratio of two weights is exp of the difference of their scores."),
-        "Of 7/144, softmax ignores 3/144, which shifts whole rows. The other 4/144 makes all "
-        "weights nearly equal, so on rand almost any divisor passes a loose test."),
+    "own_attention": Exercise(own_attention, (
+        "Four steps: scores, softmax, weights times values, and the return of two arrays. Which "
+        "axis of the scores belongs to the keys?",
+        "Softmax works on each row: `scores.max(axis=-1, keepdims=True)` is the largest score of "
+        "each. What does the subtraction of it change?",
+        "`scale` is None or a number, and 0 is a number. Begin with: if scale is None."),
+        "This is the equation as a program, and it is yours. Masks and heads come later, and they "
+        "add lines to it without changing these."),
     "black_box": Exercise(_black_box, (
         "If v is the identity matrix, the context *is* the weights.",
         "The log of a weight is its score minus the log of the row's sum, which all keys of a row "

@@ -1,12 +1,9 @@
 """Attempts at the exercises on the scaled dot product."""
 
-from fractions import Fraction
-
 import numpy as np
 import torch
 
-DID = {"rand all": 7 / 144, "rand row": 4 / 144, "randn all": 1, "randn row": 1.0,
-       "softmax sees": "row", "rand factor": 1.6, "randn factor": 20}
+from utils.attention.numpy import softmax
 
 
 def divided(start_power, rates_power):
@@ -45,29 +42,101 @@ def root_after_a_look(program, d_k):
     return d_k ** 0.5
 
 
+def own(scale_of=lambda scale, d_k: d_k ** -0.5 if scale is None else scale, axis=-1,
+        shift_axis=-1, values=True, divide=True, flip=False, softly=True):
+    def attention(q, k, v, scale=None):
+        scores = q @ k.swapaxes(-2, -1) * scale_of(scale, q.shape[-1])
+        if shift_axis is not False:
+            scores = scores - scores.max(axis=shift_axis, keepdims=True)
+        weights = np.exp(scores) if softly else scores
+        if divide:
+            weights = weights / weights.sum(axis=axis, keepdims=True)
+        context = weights @ v if values else weights
+        return (weights, context) if flip else (context, weights)
+
+    return attention
+
+
+def with_a_loop(q, k, v, scale=None):
+    scale = 1 / np.sqrt(k.shape[-1]) if scale is None else scale
+    if q.ndim > 2:
+        pairs = [with_a_loop(*one, scale=scale) for one in zip(q, k, v, strict=True)]
+        return tuple(np.stack(part) for part in zip(*pairs, strict=True))
+    scores = np.einsum("id,jd->ij", q, k) * scale
+    weights = np.exp(scores - scores.max(1)[:, None])
+    weights /= weights.sum(1)[:, None]
+    return np.einsum("ij,jd->id", weights, v), weights
+
+
+def in_place_attention(q, k, v, scale=None):
+    q *= q.shape[-1] ** -0.5 if scale is None else scale
+    return own(lambda scale, d_k: 1)(q, k, v)
+
+
+def with_t(q, k, v, scale=None):
+    scores = q @ k.T / q.shape[-1] ** 0.5
+    weights = softmax(scores)
+    return weights @ v, weights
+
+
+def by_size(axis, of):
+    def attention(q, k, v, scale=None):
+        size = {"q": q, "k": k, "v": v}[of].shape[axis]
+        return own()(q, k, v, size ** -0.5 if scale is None else scale)
+
+    return attention
+
+
+def clipped(q, k, v, scale=None):
+    scores = q @ k.swapaxes(-2, -1) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    weights = np.exp(np.minimum(scores, 500))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights @ v, weights
+
+
+def context_only(q, k, v, scale=None):
+    return own()(q, k, v, scale)[0]
+
+
 RIGHT = {
-    "test_data": [DID, DID | {"rand all": Fraction(7, 144), "rand row": 0.028,
-                              "rand factor": np.exp(0.5), "randn factor": 15},
-                  DID | {"rand all": 0.05, "rand row": 0.03, "softmax sees": "Row"}],
+    "own_attention": [own(), with_a_loop],
     "hide": [divided(0.5, 1), lambda start, rates, d_k: [start.numpy() / np.sqrt(d_k),
                                                          rates.numpy() / d_k]],
     "black_box": [logs_of_a_row, two_keys]}
 
 WRONG = {
-    "test_data": [
-        (DID | {"rand all": 4 / 144}, "That is the variance within a row"),
-        (DID | {"rand all": 1 / 144}, "holds only if both means are 0"),
-        (DID | {"rand all": 7 / 24}, "divides its variance by 6"),
-        (DID | {"rand row": 7 / 144}, "shifts the row as a whole"),
-        (DID | {"rand row": 3 / 144}, "not the square of the mean"),
-        (DID | {"randn all": 6, "randn row": 6}, "before the division"),
-        (DID | {"softmax sees": "all"}, "whatever a whole row shares"),
-        (DID | {"rand factor": 1.09}, "the *root* of the variance"),
-        (DID | {"randn factor": 3}, "the difference of the *scores*"),
-        (DID | {"softmax sees": "rows"}, 'Answer "all" or "row".'),
-        (DID | {"randn factor": "15"}, "without quotation marks"),
-        (DID | {"rand row": None}, "Still open: rand row"),
-        (DID["rand row"], "a dict with the keys")],
+    "own_attention": [
+        (own(lambda scale, d_k: 1 if scale is None else scale), "not divided by √d_k"),
+        (own(lambda scale, d_k: 1 / d_k if scale is None else scale), "By which power of d_k"),
+        (own(lambda scale, d_k: d_k ** 0.5), "instead of dividing them"),
+        (by_size(-1, "v"), "the root of d_v"),
+        (by_size(-2, "k"), "the root of the number of keys"),
+        (by_size(0, "q"), "the root of the number of queries"),
+        (by_size(1, "q"), "(The shapes of q, k and v are (2, 5, 4), (2, 7, 4), (2, 7, 8).)"),
+        (own(axis=-2, shift_axis=None), "sums over the queries"),
+        (own(axis=None, shift_axis=None), "the sum of the whole array"),
+        (own(divide=False, shift_axis=False), "not divided by their sum"),
+        (own(softly=False, divide=False, shift_axis=False), "softmax is missing"),
+        (own(lambda scale, d_k: -d_k ** -0.5), "right shape and wrong numbers"),
+        (own(values=False), "the weighted sum of the values is missing"),
+        (lambda q, k, v, scale=None: own()(q, k, v[..., :3]), "(5, 8); yours has (5, 3)"),
+        (own(flip=True), "The context should come first"),
+        (context_only, "return two arrays"),
+        (lambda q, k, v, scale=None: (own()(q, k, v)[0], q), "should hold the weights"),
+        (in_place_attention, "changes q, k or v"),
+        (with_t, "raises ValueError, at `scores = q @ k.T"),
+        (own(shift_axis=False), "`exp` overflows"),
+        (own(shift_axis=None), "Each row has a largest score of its own"),
+        (clipped, "finite but wrong"),
+        (own(lambda scale, d_k: d_k ** -0.5), "With scale=1 the program still divides"),
+        (own(lambda scale, d_k: scale or d_k ** -0.5), "0 counts as False"),
+        (own(lambda scale, d_k: (1 if scale is None else scale) * d_k ** -0.5),
+         "With scale=1 the program still divides"),
+        (own(lambda scale, d_k: d_k ** -0.5 if scale is None else 1 / max(scale, 1e-9)),
+         "a scale multiplies"),
+        (own(lambda scale, d_k: d_k ** -0.5 if scale is None else scale ** 2), "is wrong"),
+        (lambda q, k, v, scale=None: print(end=""), "is a return missing"),
+        (lambda q, k, v: own()(q, k, v), "unexpected keyword argument 'scale'")],
     "hide": [
         (divided(0.5, 0), "then q moves too far"),
         (divided(0.5, 0.5), "only one of two changes"),
