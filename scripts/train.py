@@ -2,14 +2,15 @@
 
     python scripts/train.py
 
-About an hour and a half in all on two cores. The small models differ in the number of their heads,
-or in the modern parts that they have. It can be interrupted: it goes on where it was last saved,
+Nearly two hours in all on two cores. The small models differ in the number of their heads, in the
+modern parts that they have, or they are rungs of the ladder. It can be interrupted: it goes on where it was last saved,
 and what is finished is left alone until its file is deleted.
 """
 
 import json
 import platform
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,16 @@ sys.path.insert(0, str(ROOT))
 import torch  # noqa: E402
 
 from utils import files  # noqa: E402
-from utils.models import ablation, char_model, corpus, ngrams, one_hour, training  # noqa: E402
+from utils.models import (  # noqa: E402
+    ablation,
+    char_model,
+    corpus,
+    ladder,
+    ladder_results,
+    ngrams,
+    one_hour,
+    training,
+)
 from utils.models.language_model import LanguageModel, bits, optimisers  # noqa: E402
 
 HEAD_COUNTS, SEEDS = (1, 4, 16), (0, 1, 2)
@@ -51,6 +61,34 @@ def main():
     train_for_one_hour(text, one_hour.PATH)
     compare_head_counts(text, char_model.PATH.with_name("head_counts.json"))
     compare_parts(text, ablation.PATH)
+    climb(text, ladder_results.PATH)
+
+
+def climb(text, path):
+    """Train each rung of the ladder with three seeds, on one thread, and write its bits down.
+
+    {"bits": {rung: [of each seed]}, "seconds": {rung: [of the processor, of each seed]}, …}; the
+    file is written, with its seal, after each run.
+    """
+    by_order = ngrams.NGrams(text.train, 7, text.vocabulary).bits(text.passages)
+    found = {"torch": torch.__version__, "python": platform.python_version(),
+             "vocabulary": len(text.vocabulary), "passages": len(text.passages),
+             "rungs": list(ladder_results.RUNGS), "options": ladder_results.OPTIONS,
+             "seeds": list(SEEDS), "bigram": round(by_order[2], 4),
+             "best count": round(min(by_order), 4), "bits": {}, "seconds": {}}
+    if path.is_file():
+        found |= ladder_results.load(path)
+    passages = corpus.rows(text.passages, text.vocabulary)
+    torch.set_num_threads(1)
+    for name in (*ladder_results.RUNGS, *ladder_results.BESIDE):
+        reached, seconds = (found[of].setdefault(name, []) for of in ("bits", "seconds"))
+        for seed in SEEDS[len(reached):]:
+            start = time.process_time()
+            model = ladder_results.trained(name, text, seed)
+            seconds.append(round(time.process_time() - start, 1))
+            reached.append(round(ladder.bits(model, passages), 4))
+            ladder_results.save(found, path)
+        print(f"{name}: {reached} bits")
 
 
 def train_for_one_hour(text, path):

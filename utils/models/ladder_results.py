@@ -1,0 +1,99 @@
+"""The rungs of the ladder, and what they reached when `make train` trained them.
+
+``data/ladder.json`` holds a seal, the SHA-256 of all else that stands in it.
+"""
+
+import hashlib
+import json
+
+import torch
+from torch import nn
+
+from utils import files, setup
+from utils.models import corpus, ladder
+from utils.models.ladder import Attention, Block, CharacterModel, RotaryAttention, transformer
+
+PATH = setup.COURSE / "data" / "ladder.json"
+SEEDS = (0, 1, 2)
+BIGGEST = "two blocks"
+OPTIONS = {BIGGEST: {"steps": 1000}}  # of ``ladder.learn``, where they are not its defaults
+
+
+class WithoutResiduals(Block):
+    """A block that adds nothing to its input."""
+
+    def forward(self, x):
+        """Return the output of the feed-forward layer."""
+        return self.feed_forward(self.norm_2(self.attention(self.norm_1(x))))
+
+
+class WithoutFeedForward(Block):
+    """A block with attention only."""
+
+    def forward(self, x):
+        """Return x plus attention."""
+        return x + self.attention(self.norm_1(x))
+
+
+def without_norms(n_tokens):
+    """Return the model of one block, without its three norms."""
+    block = Block(RotaryAttention(64, 4), 64)
+    block.norm_1, block.norm_2 = nn.Identity(), nn.Identity()
+    return CharacterModel(n_tokens, 64, block)
+
+
+def one_block(n_tokens, kind):
+    """Return the model of one block of a class."""
+    return CharacterModel(n_tokens, 64, kind(RotaryAttention(64, 4), 64), nn.LayerNorm(64))
+
+
+# Each makes a new model for a number of tokens. Every rung needs fewer bits than the one before.
+RUNGS = {
+    "no attention": lambda n_tokens: CharacterModel(n_tokens, 64),
+    "four heads": lambda n_tokens: CharacterModel(n_tokens, 64, Attention(64, 4)),
+    "RoPE": lambda n_tokens: CharacterModel(n_tokens, 64, RotaryAttention(64, 4)),
+    "block": lambda n_tokens: transformer(n_tokens, n_blocks=1),
+    BIGGEST: transformer,
+}
+# No rungs, but measured in the same way.
+BESIDE = {
+    "one head": lambda n_tokens: CharacterModel(n_tokens, 64, Attention(64, 1)),
+    "block without residuals": lambda n_tokens: one_block(n_tokens, WithoutResiduals),
+    "block without feed-forward": lambda n_tokens: one_block(n_tokens, WithoutFeedForward),
+    "block without norms": without_norms,
+}
+
+
+def trained(name, text, seed):
+    """Return a rung, or one of ``BESIDE``, after its training on a Corpus.
+
+    The seed decides the first parameters and the pieces of text.
+    """
+    torch.manual_seed(seed)
+    model = (RUNGS | BESIDE)[name](len(text.vocabulary))
+    tokens = corpus.encode(text.train, text.vocabulary)
+    ladder.learn(model, tokens, seed=seed, **OPTIONS.get(name, {}))
+    return model
+
+
+def save(found, path=PATH):
+    """Write a dict, which JSON can hold, with its seal."""
+    data = json.dumps({**found, "seal": seal(found)}, indent=1) + "\n"
+    files.write(path, data.encode())
+
+
+def load(path=PATH):
+    """Return what ``save`` wrote, without the seal.
+
+    Raises FileNotFoundError if there is no file, ValueError if it was changed since.
+    """
+    found = files.read_json(path, "`make train`")
+    if not isinstance(found, dict) or found.pop("seal", None) != seal(found):
+        raise ValueError(f"{path} was changed after it was written: its seal is another one; "
+                         "delete it, and `make train` measures again")
+    return found
+
+
+def seal(found):
+    """Return the SHA-256 of a dict without its seal."""
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
