@@ -1,8 +1,9 @@
-"""One character model that grows by a part a page: attention, RoPE, blocks, and more blocks.
+"""A character model: attention with RoPE, blocks, training, writing, saving.
 
-It needs PyTorch and NumPy only. ``save`` writes a model beside a copy of this file, my_model.py.
-There, ``python my_model.py "The for"`` goes on writing. The course *One Equation, Many Programs*
-teaches each part: `multi_head_layer`, `positions`, `the_block`, `language_model`.
+It needs PyTorch and NumPy only. ``save`` writes a model, my_model.npz, beside
+a copy of this file, my_model.py. There, ``python my_model.py "The for"`` goes
+on writing. The course *One Equation, Many Programs* teaches each part, in
+`multi_head_layer`, `positions`, `the_block` and `language_model`.
 """
 
 import math
@@ -16,7 +17,7 @@ from torch import nn
 
 
 class CharacterModel(nn.Module):
-    """Predict each next character through any layers, (b, i) -> logits (b, i, n_tokens)."""
+    """Any layers between an embedding and an unembedding, (b, i)."""
 
     def __init__(self, n_tokens, d_model, *layers):
         super().__init__()
@@ -25,7 +26,7 @@ class CharacterModel(nn.Module):
         self.unembedding = nn.Linear(d_model, n_tokens)
 
     def forward(self, tokens):
-        """Return the logits of the character after each token."""
+        """Return the logits of each next character, (b, i, n_tokens)."""
         x = self.embedding(tokens)  # (b, i, e)
         return self.unembedding(self.layers(x))
 
@@ -39,20 +40,23 @@ def next_token_loss(model, tokens):
 @torch.no_grad()
 def bits(model, passages):
     """Return the mean loss of passages (b, n), in bits per character."""
-    losses = [next_token_loss(model, part) * len(part) for part in passages.split(64)]
+    losses = [next_token_loss(model, part) * len(part)
+              for part in passages.split(64)]
     return sum(losses).item() / len(passages) / math.log(2)
 
 
 def learn(model, tokens, steps=600, batch=16, rate=0.01, seed=0):
-    """Train on random pieces of a text, integers (n,); return the bits of each step, a list.
+    """Train on pieces of a text, integers (n,); return the bits of each step.
 
-    A piece has 129 characters. The learning rate of AdamW falls from ``rate`` to 0 in a line.
+    A piece has 129 characters. The learning rate of AdamW falls from ``rate``
+    to 0 in a line.
     """
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.AdamW(model.parameters())
     history = []
     for step in range(steps):
-        starts = torch.randint(len(tokens) - 128, (batch, 1), generator=generator)
+        starts = torch.randint(len(tokens) - 128, (batch, 1),
+                               generator=generator)
         pieces = tokens[starts + torch.arange(129)]  # (b, 129)
         loss = next_token_loss(model, pieces)
         optimiser.zero_grad()
@@ -64,7 +68,7 @@ def learn(model, tokens, steps=600, batch=16, rate=0.01, seed=0):
 
 
 class Attention(nn.Module):
-    """Causal multi-head self-attention without positions, (b, i, e) -> (b, i, e)."""
+    """Causal multi-head attention without positions, (b, i, e)."""
 
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -80,7 +84,8 @@ class Attention(nn.Module):
 
     def project(self, x):
         """Return q, k and v, (b, h, i, d) each."""
-        return self.split(self.W_q(x)), self.split(self.W_k(x)), self.split(self.W_v(x))
+        linears = (self.W_q, self.W_k, self.W_v)
+        return [self.split(linear(x)) for linear in linears]
 
     def forward(self, x):
         """Return the output of each position, from the positions up to it."""
@@ -94,11 +99,11 @@ class Attention(nn.Module):
 
 
 def rotated(x):
-    """Return x (…, i, d) with position i rotated by RoPE's angles; pairs are n and n + d / 2."""
-    i, half = x.shape[-2], x.shape[-1] // 2
-    position = torch.arange(i, dtype=x.dtype)[:, None]  # (i, 1)
-    angle = position * 10_000 ** (-torch.arange(half, dtype=x.dtype) / half)  # (i, d / 2)
-    a, b = x.chunk(2, dim=-1)
+    """Rotate position i of x (…, i, d) by RoPE's angles, half-split."""
+    a, b = x.chunk(2, dim=-1)  # (…, i, d / 2) each
+    position = torch.arange(a.shape[-2], dtype=x.dtype)[:, None]  # (i, 1)
+    n = torch.arange(a.shape[-1], dtype=x.dtype)  # (d / 2,)
+    angle = position * 10_000 ** (-n / len(n))  # (i, d / 2)
     cos, sin = angle.cos(), angle.sin()
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
 
@@ -113,13 +118,14 @@ class RotaryAttention(Attention):
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward layer, each after a norm and added to x, (b, i, e)."""
+    """Attention and a feed-forward layer, each added to x, (b, i, e)."""
 
     def __init__(self, attention, d_model):
         super().__init__()
         self.attention = attention
         self.feed_forward = nn.Sequential(
-            nn.Linear(d_model, 4 * d_model), nn.GELU(), nn.Linear(4 * d_model, d_model))
+            nn.Linear(d_model, 4 * d_model), nn.GELU(),
+            nn.Linear(4 * d_model, d_model))
         self.norm_1 = nn.LayerNorm(d_model)
         self.norm_2 = nn.LayerNorm(d_model)
 
@@ -130,23 +136,27 @@ class Block(nn.Module):
 
 
 def transformer(n_tokens, d_model=64, n_heads=4, n_blocks=2):
-    """Return a CharacterModel of blocks with RoPE, and a norm after the last of them."""
-    blocks = [Block(RotaryAttention(d_model, n_heads), d_model) for _ in range(n_blocks)]
+    """Return a model of blocks with RoPE, and a norm after the last."""
+    blocks = [Block(RotaryAttention(d_model, n_heads), d_model)
+              for _ in range(n_blocks)]
     return CharacterModel(n_tokens, d_model, *blocks, nn.LayerNorm(d_model))
 
 
 @torch.no_grad()
 def write(model, vocabulary, start, length=200, temperature=0.7, seed=0):
-    """Return a text that goes on after ``start`` with ``length`` drawn characters.
+    """Return ``start`` and ``length`` characters that the model draws.
 
-    A lower temperature prefers likely characters more. The model reads the last 128 characters.
-    Raises ValueError for an empty start, or characters that the model does not know.
+    A lower temperature prefers likely characters more. The model reads the
+    last 128 characters. Raises ValueError for an empty start, or characters
+    that the model does not know.
     """
     unknown = sorted(set(start) - set(vocabulary))
     if unknown or not start:
-        raise ValueError(f"start must hold one known character or more; unknown are {unknown}")
+        raise ValueError("start must hold one known character or more; "
+                         f"unknown are {unknown}")
     generator = torch.Generator().manual_seed(seed)
-    tokens = torch.tensor([[vocabulary.index(character) for character in start]])  # (1, i)
+    read = [vocabulary.index(character) for character in start]
+    tokens = torch.tensor([read])  # (1, i)
     for _ in range(length):
         logits = model(tokens[:, -128:])[0, -1]  # (n_tokens,)
         chances = (logits / temperature).softmax(dim=-1)
@@ -156,32 +166,39 @@ def write(model, vocabulary, start, length=200, temperature=0.7, seed=0):
 
 
 def save(model, vocabulary, folder):
-    """Write a model of ``transformer`` to a folder: my_model.npz, and my_model.py, this file.
+    """Write a model of ``transformer`` to my_model.npz, beside my_model.py.
 
-    Raises ValueError for a model with other parts.
+    my_model.py is a copy of this file. Raises ValueError for a model with
+    other parts.
     """
     blocks = [layer for layer in model.layers if isinstance(layer, Block)]
     n_heads = blocks[0].attention.n_heads if blocks else 1
     sizes = [model.embedding.embedding_dim, n_heads, len(blocks)]
-    if str(model) != str(transformer(len(vocabulary), *sizes)):  # str lists all parts
-        raise ValueError("load could not build this model again: transformer has other parts")
-    arrays = {name: parameter.numpy() for name, parameter in model.state_dict().items()}
-    np.savez(Path(folder, "my_model.npz"), sizes=sizes, vocabulary=vocabulary, **arrays)
+    again = transformer(len(vocabulary), *sizes)
+    if str(model) != str(again):  # str lists all parts
+        raise ValueError("load could not build this model again: transformer "
+                         "has other parts")
+    arrays = {name: parameter.numpy()
+              for name, parameter in model.state_dict().items()}
+    np.savez(Path(folder, "my_model.npz"), sizes=sizes, vocabulary=vocabulary,
+             **arrays)
     source = Path(__file__).read_text(encoding="utf-8")
     Path(folder, "my_model.py").write_text(source, encoding="utf-8")
 
 
 def load(path):
-    """Return (model, vocabulary) as ``save`` wrote them. Raises ValueError for a damaged file."""
+    """Return (model, vocabulary). Raises ValueError for a damaged file."""
     try:
         with open(path, "rb") as file:
             stored = np.load(file)  # without pickles, which could run code
             arrays = {name: stored[name] for name in stored}
         sizes, vocabulary = arrays.pop("sizes"), str(arrays.pop("vocabulary"))
         model = transformer(len(vocabulary), *sizes.tolist())
-        model.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+        model.load_state_dict({name: torch.tensor(array)
+                               for name, array in arrays.items()})
     except Exception as error:
-        raise ValueError(f"{path} is missing, damaged or not a model that save wrote") from error
+        raise ValueError(f"{path} is missing, damaged or not a model that "
+                         "save wrote") from error
     return model, vocabulary
 
 
