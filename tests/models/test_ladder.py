@@ -298,19 +298,24 @@ def test_results_that_were_changed_are_refused(tmp_path):
 
 def test_the_models_beside_the_ladder_lack_what_their_names_say():
     made = {name: make(TOKENS) for name, make in ladder_results.BESIDE.items()}
-    norms = {name: sum(isinstance(part, nn.LayerNorm) for part in model.modules())
+    sizes = {name: (sum(isinstance(part, Block) for part in model.modules()),
+                    sum(isinstance(part, nn.LayerNorm) for part in model.modules()))
              for name, model in made.items()}
-    assert norms == {"one head": 0, "block without residuals": 3, "block without feed-forward": 3,
-                     "block without norms": 0}
+    assert sizes == {
+        "one head": (0, 0), "without residuals": (1, 3), "without norms": (1, 0),
+        "without feed-forward": (1, 3), "residuals after norms": (1, 3),
+        "twelve blocks": (12, 25), "twelve without residuals": (12, 25),
+        "twelve without norms": (12, 0)}
     x = torch.randn(2, 5, 64)
     whole = ladder_results.RUNGS["block"](TOKENS).layers[0]
-    bare, alone = (made[f"block without {part}"].layers[0] for part in ("residuals",
-                                                                        "feed-forward"))
-    for block in (bare, alone):
-        block.load_state_dict(whole.state_dict())
+    for name in ("without residuals", "without feed-forward", "residuals after norms"):
+        made[name].layers[0].load_state_dict(whole.state_dict())
     middle = whole.attention(whole.norm_1(x))
-    assert torch.equal(alone(x), x + middle)
-    assert torch.equal(bare(x), whole.feed_forward(whole.norm_2(middle)))
+    assert torch.equal(made["without feed-forward"].layers[0](x), x + middle)
+    assert torch.equal(made["without residuals"].layers[0](x),
+                       whole.feed_forward(whole.norm_2(middle)))
+    late = whole.norm_2(whole.norm_1(x) + middle)
+    assert torch.equal(made["residuals after norms"].layers[0](x), late + whole.feed_forward(late))
     assert made["one head"].layers[0].n_heads == 1
 
 

@@ -8,7 +8,7 @@ from matplotlib.patches import FancyBboxPatch
 from utils.plots import diagrams
 
 DRAWN = {"transformer": diagrams.transformer, "head": diagrams.head, "heads": diagrams.heads,
-         "five heads": lambda: diagrams.heads(5),
+         "five heads": lambda: diagrams.heads(5), "block": diagrams.block,
          "strip": lambda: diagrams.strip(range(8), {"by token": "aaaabbbb", "by head": "ccddccdd"})}
 
 
@@ -47,6 +47,16 @@ def test_a_strip_has_a_colour_for_each_owner_and_a_bracket_for_each_run():
     texts = [text.get_text() for text in ax.texts]
     assert texts == ["tokens", "0", "1", "10", "11", "2", "3", "t 0",
                      "heads", "0", "1", "10", "11", "2", "3", "h 0", "h 1", "h 0"]
+
+
+def test_both_layers_of_a_block_have_a_norm_before_and_a_residual():
+    ax, = diagrams.block().axes
+    height = {}
+    for text in ax.texts:
+        height.setdefault(text.get_text(), []).append(text.get_position()[1])
+    for n, name in enumerate(("attention", "feed-forward")):
+        assert height["LayerNorm"][n] < height[name][0] < height["+"][n]
+    assert len(height["residual"]) == 2
 
 
 def test_another_name_is_refused():

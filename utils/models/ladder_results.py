@@ -16,7 +16,10 @@ from utils.models.ladder import Attention, Block, CharacterModel, RotaryAttentio
 PATH = setup.COURSE / "data" / "ladder.json"
 SEEDS = (0, 1, 2)
 BIGGEST = "two blocks"
-OPTIONS = {BIGGEST: {"steps": 1000}}  # of ``ladder.learn``, where they are not its defaults
+SHORT = {"steps": 80, "batch": 4}
+# What differs from the defaults of ``ladder.learn``.
+OPTIONS = {BIGGEST: {"steps": 1000}, "twelve blocks": SHORT, "twelve without residuals": SHORT,
+           "twelve without norms": SHORT}
 
 
 class WithoutResiduals(Block):
@@ -35,16 +38,28 @@ class WithoutFeedForward(Block):
         return x + self.attention(self.norm_1(x))
 
 
-def without_norms(n_tokens):
-    """Return the model of one block, without its three norms."""
-    block = Block(RotaryAttention(64, 4), 64)
-    block.norm_1, block.norm_2 = nn.Identity(), nn.Identity()
-    return CharacterModel(n_tokens, 64, block)
+class ResidualsAfterNorms(Block):
+    """A wrong block: its residuals start after the norms, not before."""
+
+    def forward(self, x):
+        """Return the norm of x plus what both layers add."""
+        x = self.norm_1(x)
+        x = self.norm_2(x + self.attention(x))
+        return x + self.feed_forward(x)
 
 
-def one_block(n_tokens, kind):
-    """Return the model of one block of a class."""
-    return CharacterModel(n_tokens, 64, kind(RotaryAttention(64, 4), 64), nn.LayerNorm(64))
+def stack(n_tokens, kind, n_blocks=1):
+    """Return a model of blocks of a class, and a norm after the last."""
+    blocks = [kind(RotaryAttention(64, 4), 64) for _ in range(n_blocks)]
+    return CharacterModel(n_tokens, 64, *blocks, nn.LayerNorm(64))
+
+
+def without_norms(n_tokens, n_blocks=1):
+    """Return a model of blocks, without any norm."""
+    blocks = [Block(RotaryAttention(64, 4), 64) for _ in range(n_blocks)]
+    for block in blocks:
+        block.norm_1, block.norm_2 = nn.Identity(), nn.Identity()
+    return CharacterModel(n_tokens, 64, *blocks)
 
 
 # Each makes a new model for a number of tokens. Every rung needs fewer bits than the one before.
@@ -52,15 +67,19 @@ RUNGS = {
     "no attention": lambda n_tokens: CharacterModel(n_tokens, 64),
     "four heads": lambda n_tokens: CharacterModel(n_tokens, 64, Attention(64, 4)),
     "RoPE": lambda n_tokens: CharacterModel(n_tokens, 64, RotaryAttention(64, 4)),
-    "block": lambda n_tokens: transformer(n_tokens, n_blocks=1),
+    "block": lambda n_tokens: stack(n_tokens, Block),
     BIGGEST: transformer,
 }
 # No rungs, but measured in the same way.
 BESIDE = {
     "one head": lambda n_tokens: CharacterModel(n_tokens, 64, Attention(64, 1)),
-    "block without residuals": lambda n_tokens: one_block(n_tokens, WithoutResiduals),
-    "block without feed-forward": lambda n_tokens: one_block(n_tokens, WithoutFeedForward),
-    "block without norms": without_norms,
+    "without residuals": lambda n_tokens: stack(n_tokens, WithoutResiduals),
+    "without norms": without_norms,
+    "without feed-forward": lambda n_tokens: stack(n_tokens, WithoutFeedForward),
+    "residuals after norms": lambda n_tokens: stack(n_tokens, ResidualsAfterNorms),
+    "twelve blocks": lambda n_tokens: stack(n_tokens, Block, 12),
+    "twelve without residuals": lambda n_tokens: stack(n_tokens, WithoutResiduals, 12),
+    "twelve without norms": lambda n_tokens: without_norms(n_tokens, 12),
 }
 
 

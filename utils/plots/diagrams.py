@@ -140,3 +140,25 @@ def strip(numbers, owners):
             ax.text((left + right) / 2, y - 0.22, name, ha="center", va="center", fontsize=9.5)
             start = end
     return fig
+
+
+def block():
+    """Return a figure of a pre-norm block: two layers, each after a norm and added to x."""
+    fig, ax = _canvas(4.4, 5.6)
+    path, side = 1.0, 3.0
+    ax.text(path, 0.15, "x (b, i, e)", ha="center", va="center", fontsize=11, family="monospace")
+    ax.text(path, 5.45, "out (b, i, e)", ha="center", va="center", fontsize=11,
+            family="monospace")
+    for low, name in ((0.45, "attention"), (2.95, "feed-forward")):
+        _arrow(ax, (path, low), (side, low), (side, low + 0.35))
+        _box(ax, side, low + 0.6, "LayerNorm", width=2.2, height=0.5)
+        _arrow(ax, (side, low + 0.85), (side, low + 1.2))
+        _box(ax, side, low + 1.45, name, width=2.2, height=0.5)
+        _arrow(ax, (side, low + 1.7), (side, low + 2.1), (path + 0.2, low + 2.1))
+        ax.text(path, low + 2.1, "+", ha="center", va="center", fontsize=15, color="white",
+                weight="bold", bbox={"boxstyle": "circle,pad=0.15", "facecolor": HERE,
+                                     "edgecolor": HERE}, zorder=3)
+        ax.text(path - 0.15, low + 1.05, "residual", ha="right", va="center", fontsize=11,
+                color=HERE, rotation=90)
+    ax.plot((path, path), (0.3, 5.3), color=HERE, linewidth=3)
+    return fig
