@@ -6,8 +6,9 @@ from utils.plots.figures import COLOURS, figure
 def ladder(results, up_to=None, yours=None):
     """Draw the rungs up to ``up_to`` (default: all), the first at the bottom; return the figure.
 
-    ``results`` come from ``ladder_results.load``. A dot is a run with one seed, the number their
-    mean. ``yours``, {rung: bits}, is drawn as diamonds. Raises ValueError for an unknown rung.
+    ``results`` come from ``ladder_results.load``. A dot is a run with one seed, the number on the
+    right their mean. ``yours``, {rung: bits}, is drawn as diamonds. Raises ValueError for an
+    unknown rung.
     """
     rungs = list(results["rungs"])
     for name in (*([] if up_to is None else [up_to]), *(yours or {})):
@@ -23,7 +24,7 @@ def ladder(results, up_to=None, yours=None):
         bits = results["bits"][name]
         mean = sum(bits) / len(bits)
         ax.plot(bits, [n] * len(bits), "o", color=COLOURS[0], alpha=0.7, label="rung")
-        ax.text(min(bits) - 0.07, n, f"{mean:.2f}", ha="right", va="center", fontsize=12)
+        ax.text(4.1, n, f"{mean:.2f}", ha="right", va="center", fontsize=12, color=COLOURS[0])
         if yours and name in yours:
             ax.plot([yours[name]], [n], "D", color="black", fillstyle="none", markersize=11,
                     label="yours")
@@ -31,7 +32,7 @@ def ladder(results, up_to=None, yours=None):
         handles = [line for line in ax.lines if line.get_label() in ("rung", "yours")]
         fig.legend([handles[0], handles[-1]], ["one of three seeds", "your run"], frameon=False,
                    loc="outside lower center", ncols=2, fontsize=12)
-    ax.set_xlim(1.8, 4)
+    ax.set_xlim(1.8, 4.1)
     ax.set_xticks([2, 2.5, 3, 3.5, 4])
     ax.set_ylim(-0.6, len(rungs) - 0.4)
     ax.set_yticks(range(len(rungs)), rungs, fontsize=12)
