@@ -156,8 +156,8 @@ def test_learning_repeats_with_its_seed_and_needs_fewer_bits():
     assert ladder.bits(model, words[None, :129]) < 1
 
 
-def test_learning_draws_the_whole_text():
-    seen = set()
+def test_learning_draws_the_whole_text_with_a_rate_that_falls_to_zero():
+    seen, states = set(), []
 
     class Spy(nn.Module):
         def __init__(self):
@@ -166,11 +166,29 @@ def test_learning_draws_the_whole_text():
 
         def forward(self, tokens):
             seen.update(tokens[:, 0].tolist())
+            states.append(self.logits.detach().clone())
             assert tokens.shape == (16, 128)
             return self.logits.expand(*tokens.shape, -1)
 
-    ladder.learn(Spy(), torch.arange(132), steps=20)
+    history = ladder.learn(Spy(), torch.arange(132), steps=20, rate=0.5)
     assert seen == {0, 1, 2, 3}
+    assert history[0] == pytest.approx(math.log2(140))
+    changes = [(after - before).abs().max() for before, after in itertools.pairwise(states)]
+    assert changes[0] == pytest.approx(0.5, rel=1e-3)  # Adam's first step is as long as the rate
+    assert changes[-1] < 0.1
+
+
+def test_writing_reads_the_last_128_characters():
+    read = []
+
+    def model(tokens):
+        read.append(tokens[0].tolist())
+        return torch.eye(3)[(tokens + 1) % 3] * 1e4  # a, b, c, a, …
+
+    start = "abc" * 42  # 126 characters
+    assert ladder.write(model, "abc", start, 5) == start + "abcab"
+    assert [len(tokens) for tokens in read] == [126, 127, 128, 128, 128]
+    assert read[-1] == [(n + 2) % 3 for n in range(128)]
 
 
 def test_writing_draws_from_the_model_and_repeats_with_its_seed():
