@@ -10,7 +10,13 @@ from hypothesis import given, strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from utils import checks, masks, reference, sizes
-from utils.attention.torch import MultiHeadAttention, attention, fused_attention, masked_softmax
+from utils.attention.torch import (
+    MultiHeadAttention,
+    attention,
+    fused_attention,
+    masked_softmax,
+    packed_projection,
+)
 from utils.checks.causal import with_causal
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -324,6 +330,18 @@ def test_self_attention_equals_the_reference(bias, causal):
 def test_memory_that_is_x_is_self_attention():
     module, x = loaded(sizes.weights()), torch.as_tensor(sizes.sides()[0])
     close(module(x, x), module(x))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_packed_projection_is_three_linears(bias):
+    W, (x, memory) = sizes.weights(bias=bias), tensors(sizes.sides())
+    linear = loaded(W, bias=bias).W_qkv
+    for got, side, name in zip(packed_projection(linear, x, memory), (x, memory, memory), "qkv",
+                               strict=True):
+        close(got, side.detach().numpy() @ W[f"W_{name}"] + W[f"b_{name}"])
+    for got, want in zip(packed_projection(linear, x), packed_projection(linear, x, x),
+                         strict=True):
+        close(got, want.detach().numpy())
 
 
 def test_project_gives_q_of_x_and_k_and_v_of_the_memory():

@@ -10,6 +10,7 @@ from scripts.execute import TIMES, write_times
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 LONG_RUNS = {"language_model": 240,   # seconds: it trains four models
+             "multi_head_layer": 60,   # it trains nine small ones
              "one_equation": 40, "jax_arrays": 40}  # they compile programs of JAX
 LAST_SECTIONS = ["Takeaways", "Exercises", "Further reading"]
 # What shows as raw text in Colab, and the name to report it under.

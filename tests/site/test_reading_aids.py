@@ -28,6 +28,7 @@ ROADS = {page: said[1] for page in NOTEBOOKS if (said := re.search(
 MAIN = [PAGES[0], *(page for page in ROADS if ROADS[page] == "main")]
 MASKS, EINSUM = "chapters/1_one_head/masks", "chapters/2_many_heads/einsum"
 LAYER = "chapters/2_many_heads/multi_head_layer"        # a main road and a side road go on
+FUSED = "chapters/2_many_heads/packed_and_fused"        # the side road
 LIGHT = "chapters/7_field_guide/pytorch_in_one_page"    # few things for axe to look at
 CONTROLS = ".road-choice, .read-button, .solved, .forget, .road-legend .read, .btn-print-button"
 TICKED = "[...document.querySelectorAll('li.read > a')].map(a => a.textContent)"
@@ -192,7 +193,7 @@ def test_without_scripts_marks_and_links_are_there_and_no_control(chromium, site
     assert visible(tab, ".road-legend > span") == 2
     assert visible(tab, "nav.bd-links li.side-road") > 10
     tab.locator("a.right-next").click()
-    tab.wait_for_url(f"**/{EINSUM}.html")
+    tab.wait_for_url(f"**/{FUSED}.html")
     context.close()
 
 

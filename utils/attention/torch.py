@@ -2,7 +2,7 @@
 
 Chapter `masks` teaches ``attention`` and ``masked_softmax``, `per_head_loops` teaches
 ``attention_per_head``, `transpose_qkv` teaches ``additive_attention`` (in TensorFlow), and
-`multi_head_layer` teaches the rest.
+`packed_and_fused` teaches the rest.
 """
 
 import math
@@ -109,6 +109,25 @@ def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
     return sdpa(q, k, v, keep, causal, dropout_p=dropout)
 
 
+def packed_projection(linear, x, memory=None):
+    """Return q, k and v by one nn.Linear, (b, i, e), (b, j, e), (b, j, e).
+
+    ``linear`` packs the three projections: its output is [q | k | v], (b, i, 3 e). ``memory``
+    defaults to x. Raises ValueError or TypeError for inputs that do not fit ``linear``.
+    """
+    checks.inputs(linear, x, memory)
+    if memory is None:
+        return linear(x).chunk(3, dim=-1)
+    w_q, w_k, w_v = linear.weight.chunk(3)  # (e, d_in) each
+    b_q, b_k, b_v = None, None, None
+    if linear.bias is not None:
+        b_q, b_k, b_v = linear.bias.chunk(3)
+    q = F.linear(x, w_q, b_q)
+    k = F.linear(memory, w_k, b_k)
+    v = F.linear(memory, w_v, b_v)
+    return q, k, v
+
+
 class MultiHeadAttention(nn.Module):
     """Multi-head attention, (b, i, d_in), (b, j, d_in) -> (b, i, d_out).
 
@@ -120,19 +139,14 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads, dropout=0.0, bias=True, d_in=None, d_out=None):
         super().__init__()
         checks.layer(d_model, n_heads, dropout, d_in, d_out)
-        self.n_heads, self.dropout = n_heads, dropout
+        self.n_heads = n_heads
+        self.dropout = dropout
         self.W_qkv = nn.Linear(d_in or d_model, 3 * d_model, bias=bias)
         self.W_o = nn.Linear(d_model, d_out or d_model, bias=bias)
 
     def project(self, x, memory=None):
         """Return q, k and v, split into heads, (b, h, i or j, d)."""
-        checks.inputs(self.W_qkv, x, memory)
-        if memory is None:
-            qkv = self.W_qkv(x).chunk(3, dim=-1)  # 3 × (b, i, e)
-        else:
-            weights, bias = self.W_qkv.weight.chunk(3), self.W_qkv.bias
-            biases = (None,) * 3 if bias is None else bias.chunk(3)
-            qkv = map(F.linear, (x, memory, memory), weights, biases)
+        qkv = packed_projection(self.W_qkv, x, memory)
         return [split_heads(side, self.n_heads) for side in qkv]
 
     def forward(self, x, memory=None, keep=None, causal=False, return_weights=False):

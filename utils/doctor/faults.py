@@ -101,7 +101,7 @@ KERNEL = (
           "fewer_heads", "https://github.com/onnx/onnx/pull/7274"),
     Fault("dropout in eval", "kernel", "Dropout is on although the program is not in training.",
           "dropout_p (SDPA ignores eval()), training=, and an nn.Dropout that forward makes",
-          "multi_head_layer", "https://github.com/pytorch/pytorch/issues/124464"),
+          "packed_and_fused", "https://github.com/pytorch/pytorch/issues/124464"),
 )
 SPLIT = "the view or reshape that splits heads: (b, i, h, d) first, then transpose to (b, h, i, d)"
 MERGE = "the lines after weights @ v: transpose back to (b, i, h, d), then reshape"

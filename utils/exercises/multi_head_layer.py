@@ -1,52 +1,83 @@
 """The exercises of the chapter on a multi-head layer."""
 
-import numpy as np
 import torch
 from torch import nn
 
-from utils import checks
 from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import doctor_report, parts, prediction
+from utils.exercises._judges import doctor_report
 
 
 def _empty_cell(program):
     if not (isinstance(program, type) and issubclass(program, nn.Module)):
         return "Hand over the class itself, a subclass of nn.Module, without making a layer of it."
-    return doctor_report(program, "layer", masks="padding", framework="torch")
+    return (_ignored_input(program)
+            or doctor_report(program, "layer", masks="padding", framework="torch"))
 
 
-ORDERS = {
-    "": "qvk",
-    "The weights are unchanged, so the right module would take for k what your colleague's module "
-    "takes for v.": "qkv",
-    "The queries must stay where they are.": "kqv",
-    "Both modules take the first block for q.": "vkq",
-    "Only two of the three blocks change places.": "kvq",
-    "All three blocks have moved, but only two change places.": "vqk"}
-UNKNOWN = ("These are not three whole blocks in some order: split packed into three, and join the "
-           "parts in another order.")
+def _ignored_input(program):
+    """Return which input the layers of a class ignore, "" if none; errors are the doctor's."""
+    torch.manual_seed(0)
+    x, memory = torch.randn(2, 5, 12), torch.randn(2, 7, 12)
+    try:
+        layer = program(12, 3).eval()
+        out = layer(x, memory, None)
+        if torch.equal(layer(x, -memory, None), out):
+            return ("The output is the same for any memory, but the keys and the values must come "
+                    "from memory.")
+        if torch.equal(layer(-x, memory, None), out):
+            return "The output is the same for any x, but the queries must come from x."
+    except Exception:  # the doctor says which
+        return ""
+    return ""
 
 
-def _translate(translate):
-    messages = {}
-    rng = np.random.default_rng(0)
-    for name, shape in (("weight", (36, 11)), ("bias", (36,)), ("wide", (48, 11))):
-        packed = rng.standard_normal(shape)
-        blocks = dict(zip("qkv", np.split(packed, 3), strict=True))  # of the right module
-        got = checks.to_numpy(translate(torch.as_tensor(packed.copy())))
-        if got.shape != shape:
-            return f"For {shape} it returns {got.shape}, but only the order should change."
-        messages[name] = UNKNOWN
-        for message, order in ORDERS.items():
-            if np.array_equal(got, np.concatenate([blocks[side] for side in order])):
-                messages[name] = message
-                break
-    if messages["wide"] and not messages["weight"] and not messages["bias"]:
-        return "It is right for d_model = 12 and wrong for 16: how many rows has a block?"
-    if messages["weight"] == UNKNOWN and not messages["bias"]:
-        return ("The bias (36,) is right, the weight (36, 11) is not: nn.Linear stores (out, in), "
-                "so along which axis do the three blocks follow each other?")
-    return messages["weight"] or messages["bias"]
+def _positions(program):
+    """Judge a class Positions(d_model, length), which adds a learned vector for each position."""
+    if not (isinstance(program, type) and issubclass(program, nn.Module)):
+        return "Hand over the class itself, a subclass of nn.Module, without making a layer of it."
+    layer, x = program(12, 20), torch.randn(2, 20, 12)
+    parameters = list(layer.parameters())
+    if not parameters:
+        return ("layer.parameters() is empty, so training can change nothing: use nn.Parameter or "
+                "nn.Embedding, in __init__.")
+    for parameter in parameters:
+        nn.init.normal_(parameter)
+    given = x.clone()
+    out = layer(x)
+    if not torch.is_tensor(out) or out.shape != x.shape:
+        shape = tuple(out.shape) if torch.is_tensor(out) else type(out).__name__
+        return f"For x (2, 20, 12) it returns {shape}; the vectors are added, so expected the same."
+    if not torch.equal(x, given):
+        return "It changes x itself; return a new tensor."
+    return (_what_is_added(layer, x, (out - x).detach())
+            or _what_is_learned(out, parameters))
+
+
+def _what_is_added(layer, x, added):
+    """Return what is wrong with the vectors ``added`` to x, both (2, 20, 12), "" for nothing."""
+    def same(a, b):
+        return torch.allclose(a, b, atol=1e-4)
+
+    with torch.no_grad():
+        if not same(layer(2 * x) - 2 * x, added):
+            return "What is added depends on the token vectors; expected only on the positions."
+        if not same(added[0], added[1]):
+            return "Two examples get different vectors at the same position. Which axis counts i?"
+        if same(added[0, 0], added[0, 1]):
+            return "Positions 0 and 1 get the same vector, so the order is still lost."
+        if not same(layer(x[:, :5]) - x[:, :5], added[:, :5]):
+            return "With 5 tokens, position 0 does not get the vector that it gets with 20."
+    return ""
+
+
+def _what_is_learned(out, parameters):
+    """Return what is wrong with the parameters behind an output, "" for nothing."""
+    count = sum(parameter.numel() for parameter in parameters)
+    if count != 20 * 12:
+        return f"Positions(12, 20) has {count} parameters; expected 20 vectors of 12."
+    if not out.requires_grad:
+        return "No gradient reaches the vectors: is something detached?"
+    return ""
 
 
 check = Check({
@@ -57,19 +88,9 @@ check = Check({
         "The scores are divided by the root of d_head. Before softmax, those of keys that are not "
         "kept become -inf."),
         "You have written multi-head attention from an empty cell, and the doctor finds nothing."),
-    "stripes": Exercise(parts({
-        "shape": prediction(False, "k and v have equally many dimensions."),
-        "row sums": prediction(False, "The rows of softmax sum to 1 for any scores."),
-        "causality": prediction(False, "The mask acts on the scores, after any projection."),
-        "training": prediction(False, "All blocks start at random. If you exchange two of them, "
-                                      "which program do you get?"),
-        "reference": prediction(True, "With copied parameters, one module takes for k what the "
-                                      "other takes for v."),
-        "translate": _translate}), (
-        "Exchange two row blocks in the parameters of the right module: what does it compute now?",
-        "If each program can be turned into the other by renaming its random parameters, can a "
-        "training run from scratch prefer one?",
-        "The row blocks are below each other, three of d_model rows; .chunk(3) splits them, and "
-        "torch.cat joins them."),
-        "Such a convention is invisible until parameters are loaded from another program."),
+    "positions": Exercise(_positions, (
+        "nn.Parameter(torch.zeros(length, d_model)) makes a table that training adjusts. Which "
+        "rows of it belong to the i tokens of x?",
+        "x is (b, i, e), the first i rows of the table are (i, e), and + broadcasts them over b."),
+        "Put it before the attention, and the model knows the order of the characters."),
 })

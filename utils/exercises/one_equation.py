@@ -89,7 +89,7 @@ OPTIONS = (*SIZES, "causal", "padding", "self_attention")
 
 
 def _ninth_case(options):
-    """Judge the options of a case: it must catch all wrong programs."""
+    """Judge the options of a case: it must catch all wrong programs, and no right one."""
     if not isinstance(options, dict) or not set(options) <= {*OPTIONS, "seed"}:
         return f"The answer must be a dict of options of parity.case: {', '.join(OPTIONS)}."
     options = {name: value for name, value in options.items() if value not in (None, ...)}
@@ -99,9 +99,22 @@ def _ninth_case(options):
     case = parity.case(**{name: int(value) for name, value in options.items()})
     missed = [name for name, change in WRONG.items() if not _caught(change, case)]
     if not missed:
-        return ""
+        return _right_programs(case)
     return (f"Your case catches {len(WRONG) - len(missed)} of {len(WRONG)}. In it, these still "
             f"equal the reference: {'; '.join(missed)}.")
+
+
+def _right_programs(case):
+    """Return which of the eleven right programs fail a case, "" if all pass."""
+    over = {program.name: max(parity.differences(program, case).values())
+            for program in parity.programs()}
+    over = {name: gap for name, gap in over.items() if not gap <= TOLERANCES["float64"]}
+    if not over:
+        return ""
+    d = case.x.shape[-1] // case.n_heads
+    found = ", ".join(f"{name} by {gap:.0e}" for name, gap in over.items())
+    return (f"All five wrong programs fail your case. But a right one fails it, too: {found}. "
+            f"Keras rounds 1/√{d} to float32. For which d_head does this rounding change nothing?")
 
 
 def _caught(change, case):
@@ -154,8 +167,10 @@ check = Check({
         "What do all eight cases have in common? Print the shapes of parity.case() and of "
         "parity.case(self_attention=True).",
         "A program may contain any of their sizes as a fixed number. Change them all.",
-        "In all eight there are at least as many keys as queries, and never more than seven keys."),
-        "A test only catches what its sizes reveal: change every size, and also which is larger."),
+        "In all eight there are at least as many keys as queries, and never more than seven keys.",
+        "One right program, Keras, rounds 1/√d_head to float32. Powers of 2 stay as they are."),
+        "A test only catches what its sizes reveal: change every size, and also which is larger. "
+        "And it must let right programs pass."),
     "any_order": Exercise(parts({
         "fsum": prediction(1, "fsum rounds once, after the exact sum. Could the result depend on "
                               "the order?"),

@@ -23,7 +23,9 @@ class Mine(nn.Module):
         return math.sqrt(x.shape[-1] // self.n_heads)
 
     def weights(self, scores, keep):
-        return scores.masked_fill(~keep, -math.inf).softmax(dim=-1)
+        if keep is not None:
+            scores = scores.masked_fill(~keep, -math.inf)
+        return scores.softmax(dim=-1)
 
     def forward(self, x, memory, keep):
         q, k, v = map(self.split, (self.W_q(x), self.W_k(memory), self.W_v(memory)))
@@ -78,35 +80,96 @@ class OnlyX(Mine):
         return super().forward(x, x, keep)
 
 
-def exchanged(packed):
-    q, k, v = packed.chunk(3)
-    return torch.cat([q, v, k])
+class OnlyXWithoutMask(Mine):
+    def forward(self, x, memory, keep):
+        return super().forward(x, x, torch.ones(1, 1, 1, x.shape[1], dtype=torch.bool))
 
 
-def rows(packed):
-    e = len(packed) // 3
-    return packed.numpy()[[*range(e), *range(2 * e, 3 * e), *range(e, 2 * e)]]
+class QueriesOfMemory(Mine):
+    def forward(self, x, memory, keep):
+        return super().forward(memory, memory, keep)[:, :x.shape[1]]
 
 
-def columns(packed):
-    q, k, v = packed.chunk(3, dim=-1)
-    return torch.cat([q, v, k], dim=-1)
+class Positions(nn.Module):
+    def __init__(self, d_model, length):
+        super().__init__()
+        self.vectors = nn.Parameter(torch.zeros(length, d_model))
+
+    def forward(self, x):
+        return x + self.vectors[:x.shape[1]]
 
 
-def reordered(order):
-    return lambda packed: torch.cat([packed.chunk(3)[n] for n in order])
+class ByEmbedding(nn.Module):
+    def __init__(self, d_model, length):
+        super().__init__()
+        self.embedding = nn.Embedding(length, d_model)
+
+    def forward(self, x):
+        return x + self.embedding(torch.arange(x.shape[1]))
 
 
-NOTICES = {"shape": False, "row sums": False, "causality": False, "training": False,
-           "reference": True, "translate": exchanged}
+class WithBatchAxis(Positions):
+    def __init__(self, d_model, length):
+        super().__init__(d_model, length)
+        self.vectors = nn.Parameter(torch.randn(1, length, d_model))
 
-def twelve_rows(packed):
-    return torch.cat([packed[:12], packed[24:], packed[12:24]])
+    def forward(self, x):
+        return x + self.vectors[:, :x.shape[1]]
+
+
+class PlainTensor(Positions):
+    def __init__(self, d_model, length):
+        nn.Module.__init__(self)
+        self.vectors = torch.randn(length, d_model)
+
+
+class ByExample(Positions):
+    def forward(self, x):
+        return x + self.vectors[:x.shape[0], None]
+
+
+class OneForAll(Positions):
+    def __init__(self, d_model, length):
+        super().__init__(d_model, 1)
+
+    def forward(self, x):
+        return x + self.vectors
+
+
+class LastRows(Positions):
+    def forward(self, x):
+        return x + self.vectors[-x.shape[1]:]
+
+
+class Multiplied(Positions):
+    def forward(self, x):
+        return x * self.vectors[:x.shape[1]]
+
+
+class Appended(Positions):
+    def forward(self, x):
+        return torch.cat([x, self.vectors[:x.shape[1]].expand_as(x)], dim=-1)
+
+
+class OneNumberEach(Positions):
+    def __init__(self, d_model, length):
+        super().__init__(1, length)
+
+
+class Detached(Positions):
+    def forward(self, x):
+        return x + self.vectors[:x.shape[1]].detach()
+
+
+class InPlace(Positions):
+    @torch.no_grad()
+    def forward(self, x):
+        return x.add_(self.vectors[:x.shape[1]])
 
 
 RIGHT = {
     "empty_cell": [Mine, LargeNegative],
-    "stripes": [NOTICES, NOTICES | {"translate": rows}]}
+    "positions": [Positions, ByEmbedding, WithBatchAxis]}
 
 WRONG = {
     "empty_cell": [
@@ -117,20 +180,19 @@ WRONG = {
         (Inverted, "mask inverted"),
         (OverQueries, "softmax over queries"),
         (NoMask, "mask ignored"),
-        (OnlyX, "does not depend on token 0"),
+        (OnlyX, "the keys and the values must come from memory"),
+        (OnlyXWithoutMask, "the keys and the values must come from memory"),
+        (QueriesOfMemory, "the queries must come from x"),
         (Mine(12, 3), "Hand over the class itself"),
         (lambda x, memory, keep: x, "Hand over the class itself")],
-    "stripes": [
-        (NOTICES | {"training": True}, "which program do you get"),
-        (NOTICES | {"reference": False}, "With copied parameters"),
-        (NOTICES | {"causality": True, "row sums": True}, "The mask acts on the scores"),
-        (NOTICES | {"translate": columns}, "along which axis"),
-        (NOTICES | {"translate": reordered((0, 1, 2))}, "would take for k what your colleague"),
-        (NOTICES | {"translate": reordered((2, 1, 0))}, "take the first block for q"),
-        (NOTICES | {"translate": reordered((1, 2, 0))}, "two of the three blocks"),
-        (NOTICES | {"translate": reordered((2, 0, 1))}, "All three blocks have moved"),
-        (NOTICES | {"translate": twelve_rows}, "right for d_model = 12 and wrong for 16"),
-        (NOTICES | {"training": 0}, "Answer True or False"),
-        (NOTICES | {"translate": lambda packed: packed.flip(0)}, "not three whole blocks"),
-        (NOTICES | {"translate": lambda packed: packed[:12]}, "it returns (12, 11)"),
-        (NOTICES | {"translate": lambda packed: packed.split(12, 1, 2)}, "raises TypeError")]}
+    "positions": [
+        (PlainTensor, "training can change nothing"),
+        (ByExample, "Two examples get different vectors"),
+        (OneForAll, "Positions 0 and 1 get the same vector"),
+        (LastRows, "With 5 tokens, position 0 does not get the vector"),
+        (Multiplied, "depends on the token vectors"),
+        (Appended, "it returns (2, 20, 24)"),
+        (OneNumberEach, "has 20 parameters; expected 20 vectors of 12"),
+        (Detached, "is something detached?"),
+        (InPlace, "It changes x itself"),
+        (Positions(12, 20), "Hand over the class itself")]}

@@ -9,7 +9,7 @@ import torch
 from utils.attention.heads import merge_heads, split_heads
 from utils.parity.ten import project, view
 
-NINTH = {"batch": 3, "n_q": 11, "n_k": 9, "n_heads": 2, "d_head": 5}
+NINTH = {"batch": 3, "n_q": 11, "n_k": 9, "n_heads": 2, "d_head": 16}
 
 
 def bmm(x, memory, W, n_heads, keep, fold=lambda keep, h: keep.expand(-1, h, -1, -1).flatten(0, 1),
@@ -63,7 +63,8 @@ def compensated(terms):
 RIGHT = {
     "twelfth": [bmm, heads_outside],
     "ninth_case": [NINTH, NINTH | {"causal": True, "n_q": np.int64(12)},
-                   {name: float(size) for name, size in NINTH.items()}],
+                   {name: float(size) for name, size in NINTH.items()},
+                   NINTH | {"d_head": 1, "n_heads": 5, "self_attention": False}],
     "any_order": [{"fsum": 1, "mine": lambda terms: in_turn(sorted(terms))},
                   {"fsum": 1, "mine": lambda terms: float(sum(map(Fraction, terms)))},
                   {"fsum": np.int64(1), "mine": lambda terms: np.sort(terms).sum()},
@@ -83,6 +84,8 @@ WRONG = {
         (lambda x, memory, W, n_heads, keep: bmm(x, x, W, n_heads, keep), "raises")],
     "ninth_case": [
         ({"d_head": 5}, "Your case catches 1 of 5"),
+        (NINTH | {"d_head": 5}, "a right one fails it, too: Keras"),
+        (NINTH | {"d_head": 2}, "For which d_head does this rounding change nothing"),
         (NINTH | {"d_head": 4}, "multiplies all scores by 1/2"),
         (NINTH | {"n_heads": 3}, "three heads"),
         (NINTH | {"n_q": 5}, "the longer side for the keys"),
