@@ -13,6 +13,7 @@ MODULES = {name: (import_module(f"utils.exercises.{name}").check,
                   import_module(f"attempts.{name}")) for name in CHAPTERS}
 EXERCISES = [(chapter, name) for chapter, (check, _) in MODULES.items()
              for name in check.exercises]
+LONG = {"empty_cell", "training"}  # of whose wrong answers the doctor searches, or that train
 
 
 def cells(chapter):
@@ -47,7 +48,7 @@ def test_a_right_answer_is_called_right_with_a_remark(chapter, name):
 
 
 @pytest.mark.parametrize(("chapter", "name"), [
-    pytest.param(*exercise, marks=pytest.mark.slow if exercise[1] == "empty_cell" else ())
+    pytest.param(*exercise, marks=pytest.mark.slow if exercise[1] in LONG else ())
     for exercise in EXERCISES])
 def test_each_wrong_answer_gets_the_message_of_its_mistake(chapter, name):
     check, attempts = MODULES[chapter]

@@ -1,0 +1,241 @@
+"""Attempts at the seven milestones: the solution, and the solution with one mistake each."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from utils.exercises.capstone import solution
+from utils.models import language_model
+
+SOURCE = Path(solution.__file__).read_text(encoding="utf-8").partition("if __name__")[0]
+
+
+def changed(name, *replacements):
+    """Return a definition of the solution after replacements, pairs of (old, new)."""
+    source = SOURCE
+    for old, new in replacements:
+        assert old in source, old
+        source = source.replace(old, new)
+    names = {"__name__": "changed"}
+    exec(source, names)
+    return names[name]
+
+
+def one_attention(old, new):
+    return changed("attention", (old, new))
+
+
+def four_axes(q, k, v, keep):
+    weights = torch.einsum("bhid,bhjd->bhij", q, k) / q.shape[-1] ** 0.5
+    weights = weights.masked_fill(~keep, -torch.inf).softmax(dim=-1)
+    return torch.einsum("bhij,bhjd->bhid", weights, v)
+
+
+def scaled(q, k, v, keep):
+    keep = keep if keep.ndim > 1 else keep[None]
+    return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+
+
+SPLIT = "x.view(b, n, self.n_heads, e // self.n_heads).transpose(1, 2)"
+TORN = "x.reshape(b, self.n_heads, n, e // self.n_heads)"
+MERGE = "context.transpose(1, 2).flatten(2)"
+ADD_1, ADD_2 = "x = x + self.attention(self.norm_1(x))", "return x + self.feed_forward("
+ROTATED = ("q = rotate(self.split(self.W_q(x)))", "q = self.split(self.W_q(x))")
+ROTATED_K = ("k = rotate(self.split(self.W_k(x)))", "k = self.split(self.W_k(x))")
+LOSS = "F.cross_entropy(logits.flatten(0, 1), targets.flatten())"
+STEP = "        optimiser.zero_grad()\n        loss.backward()"
+FED = "model(tokens[:, -model.context:])[:, -1]"
+
+
+class OfTheCourse(nn.Module):
+    """The language model of the course, whose last matrices start as zeros."""
+
+    context = 128
+
+    def __init__(self, n_tokens, d_model, n_heads, n_layers):
+        super().__init__()
+        self.model = language_model.LanguageModel(n_tokens, d_model, n_heads, n_layers)
+
+    def forward(self, tokens):
+        return self.model(tokens)
+
+
+class Library(nn.MultiheadAttention):
+    """PyTorch's own layer, with a causal mask."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads, batch_first=True)
+
+    def forward(self, x):
+        n = x.shape[1]
+        later = torch.ones(n, n, dtype=torch.bool).triu(1)
+        return super().forward(x, x, x, attn_mask=later, need_weights=False)[0]
+
+
+class NoModule:
+    def __init__(self, d_model, n_heads):
+        self.d_model = d_model
+
+
+def drop_prompt(model, tokens, n, temperature=1.0):
+    return solution.write(model, tokens, n, temperature)[:, tokens.shape[1]:]
+
+
+def loss_by_hand(axis):
+    return ("F.cross_entropy(logits.flatten(0, 1), targets.flatten())",
+            f"-logits.log_softmax(dim={axis}).gather(2, targets[..., None]).mean()")
+
+
+def learn_everything(model, tokens, steps):
+    """Train as the solution does, and then let the model see its targets."""
+    solution.train(model, tokens, steps)
+    forward = model.forward
+
+    def peek(pieces):
+        logits = forward(pieces)
+        later = torch.cat((pieces[:, 1:], pieces[:, -1:]), dim=1)
+        return logits + 9 * nn.functional.one_hot(later, logits.shape[-1])
+
+    model.forward = peek
+
+
+RIGHT = {
+    "attention": [solution.attention, scaled,
+                  one_attention("q @ k.mT", 'torch.einsum("...id,...jd->...ij", q, k)')],
+    "mask": [solution.causal, lambda n: torch.arange(n)[:, None] >= torch.arange(n),
+             lambda n: ~torch.ones(n, n, dtype=torch.bool).triu(1)],
+    "heads": [solution.MultiHead, Library, changed("MultiHead", ROTATED, ROTATED_K),
+              language_model.RotaryAttention],
+    "block": [solution.Block, language_model.Block,
+              changed("Block", (ADD_1, "x = self.norm_1(x + self.attention(x))"),
+                      ("return x + self.feed_forward(self.norm_2(x))",
+                       "return self.norm_2(x + self.feed_forward(x))"))],
+    "model": [solution.Model, OfTheCourse, changed(
+        "Model", ROTATED, ROTATED_K,
+        ("        self.blocks = nn", "        self.where = nn.Embedding(128, d_model)\n"
+         "        self.blocks = nn"),
+        ("x = self.embedding(tokens)",
+         "x = self.embedding(tokens) + self.where(torch.arange(tokens.shape[1]))"))],
+    "training": [solution.train, changed("train", loss_by_hand(2), ("lr=3e-3", "lr=1e-2"))],
+    "writing": [solution.write, changed("write", (
+        "torch.multinomial(chances, 1)",
+        "torch.distributions.Categorical(chances).sample()[:, None]"))],
+}
+
+WRONG = {
+    "attention": [
+        (one_attention(" / q.shape[-1] ** 0.5", ""), "no scale"),
+        (one_attention(" / q.shape[-1] ** 0.5", " * q.shape[-1] ** 0.5"), "scaled_dot_product"),
+        (one_attention("softmax(dim=-1)", "softmax(dim=-2)"), "softmax over queries"),
+        (one_attention("masked_fill(~keep", "masked_fill(keep"), "Your mask is inverted"),
+        (one_attention("-torch.inf).softmax(dim=-1)", "0)"), "The doctor says"),
+        (one_attention("return weights @ v", "return weights"), "(…, 4, 6), the weights"),
+        (one_attention("return weights @ v", "return weights @ v, weights"), "one tensor"),
+        (one_attention("k.mT", "k"), "It raises"),
+        (four_axes, "It raises")],
+    "mask": [
+        (lambda n: torch.ones(n, n, dtype=torch.bool).triu(1), "inverted"),
+        (lambda n: torch.ones(n, n, dtype=torch.bool).triu(), "transposed"),
+        (lambda n: torch.ones(n, n, dtype=torch.bool).tril(-1), "no query may attend to itself"),
+        (lambda n: torch.ones(n, n, dtype=torch.bool).tril(1), "also attends to the next key"),
+        (lambda n: torch.ones(n, n, dtype=torch.bool), "True everywhere"),
+        (lambda n: torch.ones(n, n).tril(), "must be bool"),
+        (lambda n: torch.ones(1, 1, n, n, dtype=torch.bool).tril(), "must have the shape (5, 5)"),
+        (lambda n: [[True]], "of type list"),
+        (lambda n: torch.ones(n, n, dtype=torch.bool).tril().triu(-2),
+         "query 3 may attend to key 0")],
+    "heads": [
+        (changed("MultiHead", (SPLIT, TORN), (MERGE, "context.reshape(x.shape)")),
+         "split and merge without transpose"),
+        (changed("MultiHead", (SPLIT, TORN)), "split without transpose"),
+        (changed("MultiHead", (MERGE, "context.reshape(x.shape)")), "merge without transpose"),
+        (changed("MultiHead", (SPLIT, "x"), (MERGE, "context")), "three heads give the same"),
+        (changed("MultiHead", ("causal(x.shape[1])", "causal(x.shape[1]) | True")),
+         "no causal mask"),
+        (changed("MultiHead", ("self.W_o(", "(")), "missing W_o"),
+        (changed("MultiHead", ("v = self.split(", "v = rotate(self.split("),
+                 ("self.W_v(x))", "self.W_v(x)))")), "RoPE on values"),
+        (changed("MultiHead", (MERGE, "context.transpose(1, 2)")), "It raises"),
+        (changed("MultiHead", ("return self.W_o(", "return context, self.W_o(")), "of type tuple"),
+        (NoModule, "a subclass of nn.Module")],
+    "block": [
+        (changed("Block", (ADD_1, ADD_1.replace("x + ", ""))), "the input is gone"),
+        (changed("Block", (ADD_2, ADD_2.replace("x + ", ""))), "the input is gone"),
+        (changed("Block", ("self.norm_1(x))", "self.norm_1(x.mT).mT)"),
+                 ("norm_1 = nn.LayerNorm(d_model)", "norm_1 = nn.LayerNorm(7)")),
+         "another line mixes positions"),
+        (changed("Block", ("self.norm_2(x))", "(x - x.mean()) / x.std())")),
+         "another line mixes positions"),
+        (changed("Block", ("self.norm_1(x)", "x")), "a norm is missing"),
+        (changed("Block", (" nn.GELU(),", "")), "nonlinear function"),
+        (changed("Block", ("return x + self.feed_forward(self.norm_2(x))", "return x")),
+         "no feed-forward layer"),
+        (changed("Block", ("self.norm_2 = nn", "self.more = nn.Linear(3, 3)\n"
+                           "        self.norm_2 = nn")), "No gradient reaches more.weight"),
+        (changed("Block", ("self.norm_1(x)", "nn.functional.layer_norm(x, x.shape)")),
+         "another line mixes positions"),
+        (changed("Block", ("nn.Linear(4 * d_model, d_model)", "nn.Linear(4 * d_model, 2)")),
+         "It raises")],
+    "model": [
+        (changed("Model", ROTATED, ROTATED_K), "nothing tells the model where a token stands"),
+        (changed("Model", ("self.blocks = nn.ModuleList()", "self.blocks = []")),
+         "Blocks in a plain list"),
+        (changed("Model", ("return self.unembedding(self.norm(x))",
+                           "return self.unembedding(self.norm(x)).softmax(dim=-1)")),
+         "The results are probabilities"),
+        (changed("Model", ("    context = 128\n", "")), "`model.context` must say"),
+        (changed("Model", ("    context = 128\n", "    context = 64\n")), "yours is 64"),
+        (changed("Model", ("causal(x.shape[1])", "causal(x.shape[1]).roll(1, 1)")),
+         "which is later"),
+        (changed("Model", ("self.norm(x)", "self.norm(x + x.mean(dim=1, keepdim=True))")),
+         "what Model does with x before and after"),
+        (changed("Model", ("return self.unembedding(self.norm(x))",
+                           "return self.norm(x) @ self.embedding.weight.T")),
+         "its first logits are too large"),
+        (changed("Model", ("nn.Linear(d_model, n_tokens)", "nn.Linear(d_model, d_model)")),
+         "must have the shape (2, 11, 23)"),
+        (changed("Model", ("x = block(x)", "x = block(x.detach())")), "No gradient reaches"),
+        (changed("Model", ("self.unembedding(self.norm(x))",
+                           "self.unembedding(self.norm(x))[:, -1]")), "not (2, 23)")],
+    "training": [
+        (changed("train", ("targets = pieces[:, 1:]", "targets = pieces[:, :-1]")),
+         "the targets are not shifted"),
+        (changed("train", ("logits = model(pieces[:, :-1])\n        targets = pieces[:, 1:]",
+                           "logits = model(pieces[:, 1:])\n        targets = pieces[:, :-1]")),
+         "the shift goes the wrong way"),
+        (changed("train", ("logits = model(pieces[:, :-1])\n        targets = pieces[:, 1:]",
+                           "logits = model(pieces[:, :-2])\n        targets = pieces[:, 2:]")),
+         "the targets are shifted twice"),
+        (changed("train", (LOSS, "F.cross_entropy(logits.reshape(16, -1, length - 1), targets)")),
+         "logits and targets do not belong together"),
+        (changed("train", loss_by_hand(1)), "tokens that never occur"),
+        (changed("train", (LOSS, "F.cross_entropy(logits[:, -1], targets[:, -1])")),
+         "of the positions have a loss"),
+        (changed("train", (STEP, STEP.replace("        optimiser.zero_grad()\n", ""))),
+         "added to those of the steps before"),
+        (changed("train", ("        optimiser.step()", "")), "no parameter has changed"),
+        (changed("train", ("        loss.backward()\n        optimiser.step()", "")),
+         "Asked for 6 steps, it makes 0"),
+        (changed("train", ("range(steps)", "range(1)")), "Asked for 6 steps, it makes 1"),
+        (changed("train", ("torch.randint(len(tokens) - length + 1, (16, 1))",
+                           "torch.arange(16)[:, None]")), "All steps see the same pieces"),
+        (changed("train", ("lr=3e-3", "lr=1e-6")), "Is the learning rate"),
+        (learn_everything, "That is too good")],
+    "writing": [
+        (changed("write", (FED, FED.replace("-1]", "0]"))), "logits at position 0"),
+        (changed("write", (FED, "model(tokens[:, -1:])[:, -1]")), "the last token alone"),
+        (changed("write", (FED, "model(tokens)[:, -1]")), "Give it the last tokens only"),
+        (drop_prompt, "the prompt must come first"),
+        (changed("write", ("range(n)", "range(n - tokens.shape[1])")), "12 tokens in all"),
+        (changed("write", ("argmax", "argmin")), "the least likely token"),
+        (changed("write", ("temperature == 0", "temperature is None")),
+         "At temperature 0 it raises"),
+        (changed("write", ("(logits / temperature)", "(logits * temperature)")), "*divided*"),
+        (changed("write", ("(logits / temperature)", "logits")), "The temperature has no effect"),
+        (changed("write", ("if temperature == 0", "if True")), "it takes the likeliest token"),
+        (changed("write", (FED, "model(tokens[:, :model.context])[:, -1]")), "and wrong beyond"),
+        (changed("write", ("tokens = torch.cat((tokens, new), dim=1)",
+                           "tokens = torch.cat((tokens[:, 1:], new), dim=1)")),
+         "must have the shape (1, 17)")],
+}
