@@ -18,8 +18,8 @@ check = Check({
         "Split: (b, i, e) to (b, i, h, d) with view, then to (b, h, i, d) with transpose. Merging "
         "takes the same two steps backwards.",
         "Between the two, call attention(q, k, v, causal(n)). RoPE would rotate q and k before."),
-        "The doctor finds nothing: the heads are split and merged well, and no output depends on "
-        "a later token."),
+        "The heads are split and merged well, each has weights of its own, and no output depends "
+        "on a later token."),
     "block": Exercise(block.block, (
         "Two steps, and both add to x: attention, then a feed-forward layer.",
         "The feed-forward layer has two matrices, e to 4 e and back, with GELU between them.",
@@ -37,7 +37,7 @@ check = Check({
         "logits of all but the last token with all but the first.",
         "F.cross_entropy wants (rows, n_tokens) and (rows,): flatten both.",
         "Then zero_grad, backward, step. AdamW with lr=3e-3 and 16 pieces in a step are enough."),
-        "After 200 steps, it needs fewer bits on held-out passages than counting characters, and "
+        "After 150 steps, it needs fewer bits on held-out passages than counting characters, and "
         "not so few that it must have seen them."),
     "writing": Exercise(writing.writing, (
         "n times: logits, one token, torch.cat.",

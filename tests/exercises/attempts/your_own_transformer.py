@@ -37,12 +37,13 @@ def scaled(q, k, v, keep):
     return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=keep)
 
 
-SPLIT = "x.view(b, n, self.n_heads, e // self.n_heads).transpose(1, 2)"
-TORN = "x.reshape(b, self.n_heads, n, e // self.n_heads)"
-MERGE = "context.transpose(1, 2).flatten(2)"
+SPLIT, TORN = "view(split).transpose(1, 2)", "view(b, self.n_heads, n, -1)"
+MERGE = "context.transpose(1, 2).reshape(b, n, e)"
 ADD_1, ADD_2 = "x = x + self.attention(self.norm_1(x))", "return x + self.feed_forward("
-ROTATED = ("q = rotate(self.split(self.W_q(x)))", "q = self.split(self.W_q(x))")
-ROTATED_K = ("k = rotate(self.split(self.W_k(x)))", "k = self.split(self.W_k(x))")
+GAIN = ("self.W_q = nn", "self.gain = nn.Parameter(torch.full((n_heads, 1, 1), 2.0))\n"
+        "        self.W_q = nn")  # of which the doctor knows nothing
+NORMED = ("rotate(q), rotate(k)", "self.gain * F.normalize(q, dim=-1), F.normalize(k, dim=-1)")
+UNROTATED = ("rotate(q), rotate(k)", "q, k")
 LOSS = "F.cross_entropy(logits.flatten(0, 1), targets.flatten())"
 STEP = "        optimiser.zero_grad()\n        loss.backward()"
 FED = "model(tokens[:, -model.context:])[:, -1]"
@@ -105,14 +106,14 @@ RIGHT = {
                   one_attention("q @ k.mT", 'torch.einsum("...id,...jd->...ij", q, k)')],
     "mask": [solution.causal, lambda n: torch.arange(n)[:, None] >= torch.arange(n),
              lambda n: ~torch.ones(n, n, dtype=torch.bool).triu(1)],
-    "heads": [solution.MultiHead, Library, changed("MultiHead", ROTATED, ROTATED_K),
-              language_model.RotaryAttention],
+    "heads": [solution.MultiHead, Library, changed("MultiHead", UNROTATED),
+              changed("MultiHead", GAIN, NORMED), language_model.RotaryAttention],
     "block": [solution.Block, language_model.Block,
               changed("Block", (ADD_1, "x = self.norm_1(x + self.attention(x))"),
                       ("return x + self.feed_forward(self.norm_2(x))",
                        "return self.norm_2(x + self.feed_forward(x))"))],
     "model": [solution.Model, OfTheCourse, changed(
-        "Model", ROTATED, ROTATED_K,
+        "Model", UNROTATED,
         ("        self.blocks = nn", "        self.where = nn.Embedding(128, d_model)\n"
          "        self.blocks = nn"),
         ("x = self.embedding(tokens)",
@@ -146,16 +147,19 @@ WRONG = {
         (lambda n: torch.ones(n, n, dtype=torch.bool).tril().triu(-2),
          "query 3 may attend to key 0")],
     "heads": [
-        (changed("MultiHead", (SPLIT, TORN), (MERGE, "context.reshape(x.shape)")),
+        (changed("MultiHead", (SPLIT, TORN), (MERGE, "context.reshape(b, n, e)")),
          "split and merge without transpose"),
         (changed("MultiHead", (SPLIT, TORN)), "split without transpose"),
-        (changed("MultiHead", (MERGE, "context.reshape(x.shape)")), "merge without transpose"),
-        (changed("MultiHead", (SPLIT, "x"), (MERGE, "context")), "three heads give the same"),
-        (changed("MultiHead", ("causal(x.shape[1])", "causal(x.shape[1]) | True")),
+        (changed("MultiHead", (MERGE, "context.reshape(b, n, e)")), "merge without transpose"),
+        (changed("MultiHead", (f".{SPLIT}", ""), (MERGE, "context")), "three heads give the same"),
+        (changed("MultiHead", ("v, causal(n)", "v, causal(n) | True")),
          "no causal mask"),
         (changed("MultiHead", ("self.W_o(", "(")), "missing W_o"),
-        (changed("MultiHead", ("v = self.split(", "v = rotate(self.split("),
-                 ("self.W_v(x))", "self.W_v(x)))")), "RoPE on values"),
+        (changed("MultiHead", ("rotate(k), v", "rotate(k), rotate(v)")), "RoPE on values"),
+        (changed("MultiHead", GAIN, NORMED, (SPLIT, TORN), (MERGE, "context.reshape(b, n, e)")),
+         "Seven equal tokens get different outputs"),
+        (changed("MultiHead", GAIN, NORMED, ("v, causal(n)", "v, causal(n) | True")),
+         "MultiHead must use causal(n)"),
         (changed("MultiHead", (MERGE, "context.transpose(1, 2)")), "It raises"),
         (changed("MultiHead", ("return self.W_o(", "return context, self.W_o(")), "of type tuple"),
         (NoModule, "a subclass of nn.Module")],
@@ -168,7 +172,7 @@ WRONG = {
         (changed("Block", ("self.norm_2(x))", "(x - x.mean()) / x.std())")),
          "another line mixes positions"),
         (changed("Block", ("self.norm_1(x)", "x")), "a norm is missing"),
-        (changed("Block", (" nn.GELU(),", "")), "nonlinear function"),
+        (changed("Block", ("            nn.GELU(),\n", "")), "nonlinear function"),
         (changed("Block", ("return x + self.feed_forward(self.norm_2(x))", "return x")),
          "no feed-forward layer"),
         (changed("Block", ("self.norm_2 = nn", "self.more = nn.Linear(3, 3)\n"
@@ -178,7 +182,7 @@ WRONG = {
         (changed("Block", ("nn.Linear(4 * d_model, d_model)", "nn.Linear(4 * d_model, 2)")),
          "It raises")],
     "model": [
-        (changed("Model", ROTATED, ROTATED_K), "nothing tells the model where a token stands"),
+        (changed("Model", UNROTATED), "nothing tells the model where a token stands"),
         (changed("Model", ("self.blocks = nn.ModuleList()", "self.blocks = []")),
          "Blocks in a plain list"),
         (changed("Model", ("return self.unembedding(self.norm(x))",
@@ -186,7 +190,7 @@ WRONG = {
          "The results are probabilities"),
         (changed("Model", ("    context = 128\n", "")), "`model.context` must say"),
         (changed("Model", ("    context = 128\n", "    context = 64\n")), "yours is 64"),
-        (changed("Model", ("causal(x.shape[1])", "causal(x.shape[1]).roll(1, 1)")),
+        (changed("Model", ("v, causal(n)", "v, causal(n).roll(1, 1)")),
          "which is later"),
         (changed("Model", ("self.norm(x)", "self.norm(x + x.mean(dim=1, keepdim=True))")),
          "what Model does with x before and after"),

@@ -119,9 +119,9 @@ def heads(answer):
         return message
     report = examine(answer, "layer", causal=True, self_attention=True, masks="none",
                      framework="torch")
-    if report.verdict == "sick" and report.names:
+    if report.verdict == "sick" and not report.headline.startswith("no match"):
         return f"The doctor says:\n{report}"
-    with probes.seeded():  # for designs of which the doctor knows nothing, too
+    with probes.seeded():  # another design, of which the doctor knows nothing, may be right
         return (_ahead(layer, x) or probes.across_the_batch(layer, x, "MultiHead")
                 or _equal_tokens(layer, x) or probes.without_gradient(layer, layer(x)))
 

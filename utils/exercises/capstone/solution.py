@@ -21,7 +21,7 @@ def causal(n):
 
 
 def rotate(x):
-    """Rotate pairs of dimensions by angles that grow with the position, (b, h, i, d)."""
+    """Rotate pairs of dimensions by angles that grow with i, (b, h, i, d)."""
     n, d = x.shape[-2:]
     speeds = 10_000.0 ** (-torch.arange(0, d, 2) / d)  # (d / 2,)
     angles = torch.arange(n)[:, None] * speeds  # (i, d / 2)
@@ -42,22 +42,18 @@ class MultiHead(nn.Module):
         self.W_v = nn.Linear(d_model, d_model)
         self.W_o = nn.Linear(d_model, d_model)
 
-    def split(self, x):
-        """Split the dimensions into heads, (b, i, e) -> (b, h, i, d)."""
-        b, n, e = x.shape
-        return x.view(b, n, self.n_heads, e // self.n_heads).transpose(1, 2)
-
     def forward(self, x):
-        """Return the output of the layer, (b, i, e)."""
-        q = rotate(self.split(self.W_q(x)))
-        k = rotate(self.split(self.W_k(x)))
-        v = self.split(self.W_v(x))
-        context = attention(q, k, v, causal(x.shape[1]))  # (b, h, i, d)
-        return self.W_o(context.transpose(1, 2).flatten(2))
+        b, n, e = x.shape
+        split = (b, n, self.n_heads, e // self.n_heads)
+        q = self.W_q(x).view(split).transpose(1, 2)  # (b, h, i, d)
+        k = self.W_k(x).view(split).transpose(1, 2)
+        v = self.W_v(x).view(split).transpose(1, 2)
+        context = attention(rotate(q), rotate(k), v, causal(n))
+        return self.W_o(context.transpose(1, 2).reshape(b, n, e))
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward layer, each added to x, (b, i, e) -> (b, i, e)."""
+    """Attention and a feed-forward layer, each added to x, (b, i, e)."""
 
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -65,11 +61,11 @@ class Block(nn.Module):
         self.attention = MultiHead(d_model, n_heads)
         self.norm_2 = nn.LayerNorm(d_model)
         self.feed_forward = nn.Sequential(
-            nn.Linear(d_model, 4 * d_model), nn.GELU(),
+            nn.Linear(d_model, 4 * d_model),
+            nn.GELU(),
             nn.Linear(4 * d_model, d_model))
 
     def forward(self, x):
-        """Return x after both layers, (b, i, e)."""
         x = x + self.attention(self.norm_1(x))
         return x + self.feed_forward(self.norm_2(x))
 
@@ -89,7 +85,6 @@ class Model(nn.Module):
         self.unembedding = nn.Linear(d_model, n_tokens)
 
     def forward(self, tokens):
-        """Return the logits of each next token, (b, i, n_tokens)."""
         x = self.embedding(tokens)
         for block in self.blocks:
             x = block(x)
@@ -113,7 +108,7 @@ def train(model, tokens, steps):
 
 @torch.no_grad()
 def write(model, tokens, n, temperature=1.0):
-    """Append n tokens, (b, i) -> (b, i + n); at temperature 0, the likeliest."""
+    """Append n tokens, (b, i) -> (b, i + n); temperature 0: the likeliest."""
     for _ in range(n):
         logits = model(tokens[:, -model.context:])[:, -1]  # (b, n_tokens)
         if temperature == 0:

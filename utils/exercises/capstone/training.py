@@ -15,7 +15,7 @@ from utils.exercises.capstone import probes
 from utils.exercises.capstone.solution import Model as OurModel
 from utils.models import corpus, ngrams
 
-STEPS, SIZE = 200, (64, 4, 2)  # d_model, n_heads, n_layers
+STEPS, SIZE = 150, (64, 4, 2)  # d_model, n_heads, n_layers
 MARGIN = 0.5     # bits by which counting single characters must be beaten
 TOO_GOOD = 1.5   # bits that no right model reaches in so few steps
 V = 23           # tokens of the text that counts; the model has twice as many
