@@ -38,7 +38,9 @@ def test_the_page_has_every_exercise_of_the_module(chapter):
     assert asked == list(MODULES[chapter][0].exercises)
 
 
-@pytest.mark.parametrize(("chapter", "name"), EXERCISES)
+@pytest.mark.parametrize(("chapter", "name"), [
+    pytest.param(*exercise, marks=pytest.mark.slow if exercise[1] == "training" else ())
+    for exercise in EXERCISES])
 def test_a_right_answer_is_called_right_with_a_remark(chapter, name):
     check, attempts = MODULES[chapter]
     for answer in attempts.RIGHT[name]:

@@ -17,6 +17,7 @@ def main():
     The process ends at once, as Python would wait for a thread of the reader that never ends.
     """
     _, _, file, out = sys.argv
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what is compared is all on the CPU
     for progress in judged(Path(file)):
         partial = Path(out).with_suffix(".part")
         partial.write_text(json.dumps(progress), "utf-8")

@@ -125,7 +125,7 @@ def _bits(answer, build):
     model = build(len(found.vocabulary), *SIZE)
     answer(model, tokens, STEPS)
     with torch.no_grad():
-        logits = model.eval()(passages[:, :-1]).flatten(0, 1)
+        logits = model.cpu().eval()(passages[:, :-1]).flatten(0, 1)
         loss = F.cross_entropy(logits, passages[:, 1:].flatten()).item() / math.log(2)
     return loss if math.isfinite(loss) else math.inf
 
