@@ -3,8 +3,8 @@
     python scripts/train.py
 
 About two hours in all on two cores. The small models differ in the number of their heads, in the
-modern parts that they have, or they are rungs of the ladder. It can be interrupted: it goes on where
-it was last saved, and what is finished is left alone until its file is deleted.
+modern parts that they have, or they are rungs of the ladder. It can be interrupted: it goes on
+where it was last saved, and what is finished is left alone until its file is deleted.
 """
 
 import json
