@@ -9,7 +9,7 @@ from scripts import address
 from scripts.execute import TIMES, write_times
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
-LONG_RUNS = {"language_model": 240,   # seconds: it trains four models
+LONG_RUNS = {"language_model": 120,   # seconds: it trains a model for a minute
              "multi_head_layer": 60,   # it trains nine small ones
              "one_equation": 40, "jax_arrays": 40}  # they compile programs of JAX
 LAST_SECTIONS = ["Takeaways", "Exercises", "Further reading"]

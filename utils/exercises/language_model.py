@@ -4,6 +4,7 @@ import torch
 
 from utils.exercises._check import Check, Exercise
 from utils.exercises._judges import join_messages, predictions, recognise
+from utils.exercises._language_model_beam import judge_beam
 
 TELLS = predictions(
     {"training": False, "held_out": False, "noise": True, "text": True, "leaks": True,
@@ -15,16 +16,6 @@ TELLS = predictions(
         "text": "While it writes, the next character is not in its input. So can it copy it?",
         "leaks": "It changes a later position and compares the earlier outputs.",
         "chunks": "In one pass, each position attends to later ones. And in chunks?"})
-NEEDED = predictions(
-    {"muon": True, "adamw": True, "step": True, "generator": True, "history": False,
-     "torch_seed": False}, {
-        "muon": "It keeps an average of the earlier gradients. Where does a new one begin?",
-        "adamw": "It keeps two averages of the earlier gradients. Where do new ones begin?",
-        "step": "What is the learning rate at step 5 of 8? And at step 0?",
-        "generator": "Which batches follow after step 5, and which would a new generator draw?",
-        "history": "Does the next step read it, or do only you?",
-        "torch_seed": "Does anything draw from PyTorch's own generator after the model has been "
-                      "made? There is no dropout, and the batches have a generator of their own."})
 
 
 def _nucleus(nucleus):
@@ -130,10 +121,13 @@ check = Check({
         "sum."),
         "Where the model is sure, one token is kept; where it is not, many are. A fixed number, as "
         "in top-k, cannot do both."),
-    "what_must_be_saved": Exercise(NEEDED, (
-        "Go through training.one_step line by line. What does it read that it, or an earlier step, "
-        "has written?",
-        "Try it: leave a part out of training.load and compare the parameters at the end."),
-        "You must save everything that a step reads and changes: the parameters, both optimisers, "
-        "the step and the generator."),
+    "beam": Exercise(judge_beam, (
+        "Keep two things for each beginning: its tokens, and the sum of the logs of their "
+        "probabilities.",
+        "(width, 1) sums plus (width, n_tokens) logs are the sums of all children. topk of the "
+        "flattened sums finds the best.",
+        "The index of a child in the flattened sums, divided by n_tokens, is the row of its "
+        "beginning; the remainder is its last token."),
+        "A beginning that is only second best now may lead to the likeliest text. But the "
+        "likeliest text is seldom the best: see what your model writes."),
 })

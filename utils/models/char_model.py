@@ -1,9 +1,8 @@
 """Train, save and load a character model of Python's manual.
 
-`make train` trains it as chapter `language_model` does, with more steps, and with one difference:
-half of the sequences repeat their beginning. A twin was trained on as many sequences of which none
-was changed to repeat itself. A file of ``save`` holds the parameters, what describes the model, and
-the SHA-256 of both.
+`make train` trains it with the optimisers of chapter `language_model`. Half of the sequences repeat
+their beginning. A twin was trained on as many sequences of which none was changed to repeat itself.
+A file of ``save`` holds the parameters, what describes the model, and the SHA-256 of both.
 """
 
 import hashlib

@@ -1,12 +1,12 @@
 """Attempts at the exercises on the language model."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
 TELLS = {"training": False, "held_out": False, "noise": True, "text": True, "leaks": True,
          "chunks": True}
-NEEDED = {"muon": True, "adamw": True, "step": True, "generator": True, "history": False,
-          "torch_seed": False}
 
 
 def nucleus(logits, p):
@@ -104,10 +104,45 @@ def first_row(logits, p):
     return share(logits.softmax(dim=-1) * stays)
 
 
+@torch.no_grad()
+def beam(model, vocabulary, start, length, width, chances=torch.log_softmax, forgets=False,
+         own=False, pick=0):
+    """Keep the likeliest beginnings; the options are mistakes."""
+    beams, scores = torch.tensor([[vocabulary.index(c) for c in start]]), torch.zeros(1)
+    for _ in range(length):
+        children = (0 if forgets else scores[:, None]) + chances(model(beams)[:, -1], -1)
+        if own and len(beams) == width:
+            scores, last = children.max(dim=-1)
+            beams = torch.cat((beams, last[:, None]), dim=1)
+        else:
+            scores, n = children.flatten().topk(width)
+            rows, last = n // len(vocabulary), n % len(vocabulary)
+            beams = torch.cat((beams[rows], last[:, None]), dim=1)
+    best = scores.argsort(descending=True)[pick]
+    return "".join(vocabulary[token] for token in beams[best])
+
+
+def beam_in_lists(model, vocabulary, start, length, width):
+    beams = [(1.0, start)]
+    for _ in range(length):
+        children = []
+        for chance, words in beams:
+            tokens = torch.tensor([[vocabulary.index(c) for c in words]])
+            shares = model(tokens)[0, -1].softmax(0).tolist()
+            children += [(chance * share, words + c)
+                         for share, c in zip(shares, vocabulary, strict=True)]
+        beams = sorted(children, reverse=True)[:width]
+    return beams[0][1]
+
+
+def greedy(model, vocabulary, start, length, width):
+    return beam(model, vocabulary, start, length, 1)
+
+
 RIGHT = {
     "which_number_tells": [TELLS, TELLS | {"noise": np.True_}],
-    "what_must_be_saved": [NEEDED, NEEDED | {"history": np.False_}],
     "nucleus": [nucleus, by_rows, by_logits],
+    "beam": [beam, beam_in_lists],
 }
 
 WRONG = {
@@ -118,12 +153,6 @@ WRONG = {
         (TELLS | {"chunks": False}, "And in chunks?"),
         (TELLS | {"leaks": None}, "Still open: leaks"),
         ([True] * 6, "a dict with the keys")],
-    "what_must_be_saved": [
-        (NEEDED | {"muon": False, "adamw": False}, "two averages of the earlier gradients"),
-        (NEEDED | {"step": False}, "the learning rate at step 5 of 8"),
-        (NEEDED | {"generator": False}, "Which batches follow after step 5"),
-        (NEEDED | {"history": True}, "or do only you"),
-        (NEEDED | {"torch_seed": True}, "There is no dropout")],
     "nucleus": [
         (too_few, "one token too few"),
         (below, "must *reach* p"),
@@ -141,4 +170,15 @@ WRONG = {
         (lambda logits, p: logits.softmax(dim=-1), "No token is removed"),
         (lambda logits, p: nucleus(logits, p)[0], "not (11,)"),
         (lambda logits, p: nucleus(logits, p).argmax(dim=-1), "not (4,)")],
+    "beam": [
+        (greedy, "always takes the likeliest character"),
+        (partial(beam, chances=lambda logits, dim: logits), "log_softmax does"),
+        (partial(beam, chances=torch.softmax), "is a product"),
+        (partial(beam, forgets=True), "by their last character alone"),
+        (partial(beam, own=True), "none of them can have two children"),
+        (partial(beam, pick=-1), "the least likely of the beginnings"),
+        (lambda *given: beam(*given)[3:], "the start is missing"),
+        (lambda *given: beam(*given)[:-1], "it returns 7 characters"),
+        (lambda *given: list(beam(*given)), "a str that begins with 'cab', not list"),
+        (lambda *given: beam(*given)[:-1] + "a", "is not the likeliest text that is kept")],
 }
