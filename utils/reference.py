@@ -124,8 +124,10 @@ def multi_head_attention(x, memory, weights, n_heads, keep=None):
 def project(x, memory, weights, n_heads):
     """Return q, k, v split into heads: (b, h, i, d), (b, h, j, d), (b, h, j, d)."""
     weights = {name: float64(w) for name, w in weights.items()}
-    return tuple(split_heads(float64(side) @ weights[f"W_{name}"] + weights[f"b_{name}"], n_heads)
-                 for side, name in ((x, "q"), (memory, "k"), (memory, "v")))
+    q = split_heads(float64(x) @ weights["W_q"] + weights["b_q"], n_heads)
+    k = split_heads(float64(memory) @ weights["W_k"] + weights["b_k"], n_heads)
+    v = split_heads(float64(memory) @ weights["W_v"] + weights["b_v"], n_heads)
+    return q, k, v
 
 
 def attention_gradient(q, k, v, grad_out, keep=None):

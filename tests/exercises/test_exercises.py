@@ -13,7 +13,7 @@ MODULES = {name: (import_module(f"utils.exercises.{name}").check,
                   import_module(f"attempts.{name}")) for name in CHAPTERS}
 EXERCISES = [(chapter, name) for chapter, (check, _) in MODULES.items()
              for name in check.exercises]
-LONG = {"empty_cell", "training"}  # of whose wrong answers the doctor searches, or that train
+LONG = {"list_of_heads", "training"}  # of whose wrong answers the doctor searches, or that train
 
 
 def cells(chapter):

@@ -43,6 +43,11 @@ def test_the_readers_own_runs_are_marked():
                                                                         "your run"]
 
 
+def test_the_legend_shows_the_readers_diamond_when_the_last_rung_is_not_theirs():
+    fig = plots.ladder(RESULTS, yours={"heads": 3.25})
+    assert [line.get_marker() for line in fig.legends[0].get_lines()] == ["o", "D"]
+
+
 @pytest.mark.parametrize("given", [("heds",), ("heads", {"heds": 2})])
 def test_an_unknown_rung_is_named(given):
     with pytest.raises(ValueError, match=r"^the rungs are none, heads, block; got 'heds'$"):

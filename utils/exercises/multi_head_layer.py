@@ -7,10 +7,10 @@ from utils.exercises._check import Check, Exercise
 from utils.exercises._judges import doctor_report
 
 
-def _empty_cell(program):
+def _list_of_heads(program):
     if not (isinstance(program, type) and issubclass(program, nn.Module)):
         return "Hand over the class itself, a subclass of nn.Module, without making a layer of it."
-    return (_ignored_input(program)
+    return (_ignored_input(program) or _lost_parameters(program) or _masked(program)
             or doctor_report(program, "layer", masks="padding", framework="torch"))
 
 
@@ -29,6 +29,32 @@ def _ignored_input(program):
     except Exception:  # the doctor says which
         return ""
     return ""
+
+
+def _lost_parameters(program):
+    """Return a message if a class has fewer parameters than four matrices, "" otherwise."""
+    try:
+        found = sum(parameter.numel() for parameter in program(12, 3).parameters())
+    except Exception:  # the doctor says which
+        return ""
+    if found >= 4 * 12 * 12:
+        return ""
+    return (f"For d_model = 12, layer.parameters() has {found} elements, but four matrices have "
+            "576, so an optimiser would not change all of them. Does a plain list hold the heads? "
+            "Use nn.ModuleList.")
+
+
+def _masked(program):
+    """Return a message if a mask (b, 1, 1, j) changes the shape of the output, "" otherwise."""
+    keep = torch.arange(7) < torch.tensor([4, 7])[:, None, None, None]  # (b, 1, 1, j)
+    try:
+        out = program(12, 3).eval()(torch.randn(2, 5, 12), torch.randn(2, 7, 12), keep)
+    except Exception:  # the doctor says which
+        return ""
+    if out.shape == (2, 5, 12):
+        return ""
+    return (f"With a mask (2, 1, 1, 7), the output is {tuple(out.shape)}; expected (2, 5, 12). "
+            "The scores of one head are (b, i, j), so which axis of the mask is too many?")
 
 
 def _positions(program):
@@ -81,13 +107,15 @@ def _what_is_learned(out, parameters):
 
 
 check = Check({
-    "empty_cell": Exercise(_empty_cell, (
-        "In `__init__`: `super().__init__()`, the number of heads, and four nn.Linear(d_model, "
-        "d_model). In `forward`: project, split, scores, mask, softmax, context, merge, project.",
-        "split: (b, i, e) to (b, i, h, d) to (b, h, i, d). merge: the same two steps backwards.",
-        "The scores are divided by the root of d_head. Before softmax, those of keys that are not "
-        "kept become -inf."),
-        "You have written multi-head attention from an empty cell, and the doctor finds nothing."),
+    "list_of_heads": Exercise(_list_of_heads, (
+        "Head does what one head does: project, scores, mask, softmax, context. Its queries come "
+        "from x, its keys and values from memory, and its scores are (b, i, j).",
+        "keep[:, 0] is (b, 1, j), which fits scores (b, i, j). Divide the scores by the root of "
+        "d_head, the size of the last axis of q, and softmax them over the keys.",
+        "Mine: nn.ModuleList([Head(…), …]), torch.cat(contexts, dim=-1), then nn.Linear(d_model, "
+        "d_model)."),
+        "Each head is a small module, as in the formula, and the doctor finds nothing. Such a loop "
+        "is easy to read and slow; with `view` all heads take one product."),
     "positions": Exercise(_positions, (
         "nn.Parameter(torch.zeros(length, d_model)) makes a table that training adjusts. Which "
         "rows of it belong to the i tokens of x?",

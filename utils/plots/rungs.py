@@ -29,9 +29,9 @@ def ladder(results, up_to=None, yours=None):
             ax.plot([yours[name]], [n], "D", color="black", fillstyle="none", markersize=11,
                     label="yours")
     if yours:
-        handles = [line for line in ax.lines if line.get_label() in ("rung", "yours")]
-        fig.legend([handles[0], handles[-1]], ["one of three seeds", "your run"], frameon=False,
-                   loc="outside lower center", ncols=2, fontsize=12)
+        handles = {line.get_label(): line for line in ax.lines}
+        fig.legend([handles["rung"], handles["yours"]], ["one of three seeds", "your run"],
+                   frameon=False, loc="outside lower center", ncols=2, fontsize=12)
     ax.set_xlim(1.8, 4.1)
     ax.set_xticks([2, 2.5, 3, 3.5, 4])
     ax.set_ylim(-0.6, len(rungs) - 0.4)

@@ -6,6 +6,66 @@ import torch
 from torch import nn
 
 
+class Head(nn.Module):
+    def __init__(self, d_model, d_head):
+        super().__init__()
+        self.W_q, self.W_k, self.W_v = (nn.Linear(d_model, d_head) for _ in "qkv")
+
+    def forward(self, x, memory, keep):
+        q, k, v = self.W_q(x), self.W_k(memory), self.W_v(memory)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.size(x, q))
+        if keep is not None:
+            scores = scores.masked_fill(~self.fitting(keep), -math.inf)
+        return scores.softmax(dim=-1) @ v
+
+    def size(self, x, q):
+        return q.shape[-1]
+
+    def fitting(self, keep):
+        return keep[:, 0]
+
+
+class HeadOfModelSize(Head):
+    def size(self, x, q):
+        return x.shape[-1]
+
+
+class HeadWithoutItsAxis(Head):
+    def fitting(self, keep):
+        return keep
+
+
+class ListOfHeads(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.heads = self.listed([self.head(d_model, d_model // n_heads) for _ in range(n_heads)])
+        self.W_o = nn.Linear(d_model, d_model)
+
+    def head(self, d_model, d_head):
+        return Head(d_model, d_head)
+
+    def listed(self, heads):
+        return nn.ModuleList(heads)
+
+    def forward(self, x, memory, keep):
+        return self.W_o(torch.cat([head(x, memory, keep) for head in self.heads], dim=-1))
+
+
+class PlainList(ListOfHeads):
+    def listed(self, heads):
+        return heads
+
+
+class DividedByModelSize(ListOfHeads):
+    def head(self, d_model, d_head):
+        return HeadOfModelSize(d_model, d_head)
+
+
+class MaskWithFourAxes(ListOfHeads):
+    def head(self, d_model, d_head):
+        return HeadWithoutItsAxis(d_model, d_head)
+
+
 class Mine(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -168,11 +228,14 @@ class InPlace(Positions):
 
 
 RIGHT = {
-    "empty_cell": [Mine, LargeNegative],
+    "list_of_heads": [ListOfHeads, Mine, LargeNegative],
     "positions": [Positions, ByEmbedding, WithBatchAxis]}
 
 WRONG = {
-    "empty_cell": [
+    "list_of_heads": [
+        (PlainList, "Use nn.ModuleList"),
+        (DividedByModelSize, "scale by sqrt(d_model)"),
+        (MaskWithFourAxes, "which axis of the mask is too many"),
         (TornSplit, "split without transpose"),
         (TornMerge, "merge without transpose"),
         (WholeWidth, "scale by sqrt(d_model)"),
