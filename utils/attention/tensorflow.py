@@ -40,7 +40,7 @@ class DotProductAttention(tf.keras.layers.Layer):
     def __init__(self, dropout, **kwargs):  # pragma: no mutate block (Keras reads the arguments)
         super().__init__(**kwargs)
         self.dropout = tf.keras.layers.Dropout(dropout, dtype=self.dtype_policy)
-        self.built = True  # it has no parameters
+        self.built = True  # nothing is left to be made later
 
     def call(self, queries, keys, values, valid_lens, training=None):
         """Return the context; ``valid_lens`` as in ``masked_softmax``."""
