@@ -16,7 +16,9 @@ def leaks(program, x, keep=None):
     than rounding is not measured. Taught in `decoder_mask`.
     """
     n = x.shape[1]
-    keep = torch.as_tensor(checks.boolean(masks.causal(n) if keep is None else keep))
+    if keep is None:
+        keep = masks.causal(n)
+    keep = torch.as_tensor(checks.boolean(keep))
     before, depends = program(x), torch.zeros(n, n, dtype=torch.bool)
     for j in range(n):
         noisy = x.clone()
