@@ -32,20 +32,20 @@ class MultiHeadAttentionNew(nn.Module):
         self.w_qs = nn.Linear(d_model, n_head * d_k)
         self.w_ks = nn.Linear(d_model, n_head * d_k)
         self.w_vs = nn.Linear(d_model, n_head * d_v)
+        self.fc = nn.Linear(n_head * d_v, d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.layer_norm = nn.LayerNorm(d_model) if layer_norm else nn.Identity()
         nn.init.normal_(self.w_qs.weight, std=math.sqrt(2 / (d_model + d_k)))
         nn.init.normal_(self.w_ks.weight, std=math.sqrt(2 / (d_model + d_k)))
         nn.init.normal_(self.w_vs.weight, std=math.sqrt(2 / (d_model + d_v)))
-        self.fc = nn.Linear(n_head * d_v, d_model)
         nn.init.xavier_normal_(self.fc.weight)
-        self.dropout = nn.Dropout(dropout)
-        self.layer_norm = nn.LayerNorm(d_model) if layer_norm else nn.Identity()
 
     def forward(self, q, k, v, mask=None):
-        """Return (output, attn), (b, i, e) and (h, b, i, j).
+        """Return (output, attn), (b, l, d_model) and (h, b, l, t).
 
-        q is (b, i, e), k and v are (b, j, e). ``mask`` is bool, **True = drop** (the opposite of
-        keep: pass ``~keep``), and broadcasts to (b, i, j). Rows of ``attn`` sum to 1, fully masked
-        rows to 0. Raises ValueError or TypeError for sizes or a mask that do not fit.
+        q is (b, l, d_model), k and v are (b, t, d_model). ``mask`` is bool, **True = drop** (the
+        opposite of keep: pass ``~keep``), and broadcasts to (b, l, t). Rows of ``attn`` sum to 1,
+        fully masked rows to 0. Raises ValueError or TypeError for sizes or a mask that do not fit.
         """
         keep = checks.drop(mask, q, k, v)  # True = may attend
         residual, n = q, self.n_head
