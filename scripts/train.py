@@ -67,17 +67,17 @@ def main():
 def climb(text, path):
     """Train each rung of the ladder with three seeds, on one thread, and write its bits down.
 
-    {"bits": {rung: [of each seed]}, "seconds": {rung: [of the processor, of each seed]}, …}; the
-    file is written, with its seal, after each run.
+    {"bits": {rung: [of each seed]}, "seconds": {rung: [of the processor, of each seed]}, "wrote":
+    {rung: text, of the first seed}, …}; the file is written, with its seal, after each run.
     """
     by_order = ngrams.NGrams(text.train, 7, text.vocabulary).bits(text.passages)
     found = {"torch": torch.__version__, "python": platform.python_version(),
              "vocabulary": len(text.vocabulary), "passages": len(text.passages),
              "rungs": list(ladder_results.RUNGS), "options": ladder_results.OPTIONS,
              "seeds": list(SEEDS), "bigram": round(by_order[2], 4),
-             "best count": round(min(by_order), 4), "bits": {}, "seconds": {}}
+             "best count": round(min(by_order), 4), "bits": {}, "seconds": {}, "wrote": {}}
     if path.is_file():
-        found |= ladder_results.load(path)
+        found |= ladder_results.load(path) | {"options": ladder_results.OPTIONS}
     passages = corpus.rows(text.passages, text.vocabulary)
     torch.set_num_threads(1)
     for name in (*ladder_results.RUNGS, *ladder_results.BESIDE):
@@ -89,6 +89,10 @@ def climb(text, path):
             reached.append(round(ladder.bits(model, passages), 4))
             ladder_results.save(found, path)
         print(f"{name}: {reached} bits")
+        if name in ladder_results.RUNGS and name not in found["wrote"]:
+            model = ladder_results.trained(name, text, SEEDS[0])
+            found["wrote"][name] = ladder.write(model, text.vocabulary, "The ")
+            ladder_results.save(found, path)
 
 
 def train_for_one_hour(text, path):

@@ -303,6 +303,19 @@ def test_every_rung_of_the_results_needs_fewer_bits_than_the_one_before():
         assert max(found["seconds"][name]) < (90 if name == ladder_results.BIGGEST else 20)
 
 
+def test_twelve_blocks_need_fewer_bits_than_one_once_they_have_enough_steps():
+    bits = ladder_results.load()["bits"]
+    assert min(bits["twelve blocks"]) > max(bits["one block, 80 steps"])
+    assert max(bits["twelve blocks, 600 steps"]) < min(bits["block"]) - 0.05
+    assert max(bits["two blocks"]) < min(bits["one block, 1000 steps"]) - 0.05
+
+
+def test_each_rung_wrote_200_characters_after_the_same_start():
+    wrote = ladder_results.load()["wrote"]
+    assert [*wrote] == list(ladder_results.RUNGS)
+    assert all(text.startswith("The ") and len(text) == 204 for text in wrote.values())
+
+
 def test_results_that_were_changed_are_refused(tmp_path):
     path = tmp_path / "ladder.json"
     ladder_results.save({"bits": {"block": [2.5, 2.25]}}, path)
@@ -322,8 +335,9 @@ def test_the_models_beside_the_ladder_lack_what_their_names_say():
     assert sizes == {
         "one head": (0, 0), "without residuals": (1, 3), "without norms": (1, 0),
         "without feed-forward": (1, 3), "residuals after norms": (1, 3),
-        "twelve blocks": (12, 25), "twelve without residuals": (12, 25),
-        "twelve without norms": (12, 0)}
+        "one block, 80 steps": (1, 3), "one block, 1000 steps": (1, 3),
+        "twelve blocks, 600 steps": (12, 25), "twelve blocks": (12, 25),
+        "twelve without residuals": (12, 25), "twelve without norms": (12, 0)}
     x = torch.randn(2, 5, 64)
     whole = ladder_results.RUNGS["block"](TOKENS).layers[0]
     for name in ("without residuals", "without feed-forward", "residuals after norms"):

@@ -16,9 +16,10 @@ from utils.models.ladder import Attention, Block, CharacterModel, RotaryAttentio
 PATH = setup.COURSE / "data" / "ladder.json"
 SEEDS = (0, 1, 2)
 BIGGEST = "two blocks"
-SHORT = {"steps": 80, "batch": 4}
 # What differs from the defaults of ``ladder.learn``.
-OPTIONS = {BIGGEST: {"steps": 1000}, "twelve blocks": SHORT, "twelve without residuals": SHORT,
+SHORT, LONG = {"steps": 80, "batch": 4}, {"steps": 1000}
+OPTIONS = {BIGGEST: LONG, "one block, 1000 steps": LONG, "one block, 80 steps": SHORT,
+           "twelve blocks": SHORT, "twelve without residuals": SHORT,
            "twelve without norms": SHORT}
 
 
@@ -77,6 +78,9 @@ BESIDE = {
     "without norms": without_norms,
     "without feed-forward": lambda n_tokens: stack(n_tokens, WithoutFeedForward),
     "residuals after norms": lambda n_tokens: stack(n_tokens, ResidualsAfterNorms),
+    "one block, 80 steps": lambda n_tokens: stack(n_tokens, Block),
+    "one block, 1000 steps": lambda n_tokens: stack(n_tokens, Block),
+    "twelve blocks, 600 steps": lambda n_tokens: stack(n_tokens, Block, 12),
     "twelve blocks": lambda n_tokens: stack(n_tokens, Block, 12),
     "twelve without residuals": lambda n_tokens: stack(n_tokens, WithoutResiduals, 12),
     "twelve without norms": lambda n_tokens: without_norms(n_tokens, 12),
