@@ -36,13 +36,13 @@ def notebooks():
 def reading_minutes(nb):
     """Return the minutes for (the main text, Going deeper, the exercises), ints.
 
-    A minute is 120 words or 12 lines of code, in Going deeper 84 or 8, as readers were seen to take
+    A minute is 100 words or 10 lines of code, in Going deeper 84 or 8, as readers were seen to take
     longer there, and on the page for one hour, where all is new. The first two are rounded to five,
     but not to 0. Folded cells and Further reading do not count; an exercise says itself how long it
     takes.
     """
     new = nb.cells[0].source.startswith("# Attention in one hour\n")
-    pace = {"main": 0.7 if new else 1, "Going deeper": 0.7}
+    pace = {"main": 0.84 if new else 1, "Going deeper": 0.84}
     minutes, part = {"main": 0.0, "Going deeper": 0.0}, "main"
     exercises = 0
     for cell in nb.cells:
@@ -52,9 +52,9 @@ def reading_minutes(nb):
                 part = title[1] if title else part
                 exercises += sum(map(int, EXERCISE.findall(text)))
                 if part in minutes:
-                    minutes[part] += len(text.split()) / 120 / pace[part]
+                    minutes[part] += len(text.split()) / 100 / pace[part]
         elif part in minutes and not {"hide-cell", "hide-input"} & {*cell.metadata.get("tags", [])}:
-            minutes[part] += len(cell.source.splitlines()) / 12 / pace[part]
+            minutes[part] += len(cell.source.splitlines()) / 10 / pace[part]
     main, deeper = (max(5, 5 * round(n / 5)) if n else 0 for n in minutes.values())
     return main, deeper, exercises
 
