@@ -111,8 +111,8 @@ check = Check({
         "In which of the six is the next character in the model's input while it is predicted?",
         "A leak shows if the next character must be predicted and is not given, or if the same "
         "positions are computed once with later characters and once without."),
-        "Bits on a fixed text, training or held out, cannot tell: in both, the input contains the "
-        "target. To find the leak, predict without the target in the input, or change later "
+        "Bits on a fixed text, training or held out, prove nothing: in both, the input contains "
+        "the target. To find the leak, predict without the target in the input, or change later "
         "characters."),
     "nucleus": Exercise(_nucleus, (
         "Sort the probabilities of a row, from the largest down, and add them up.",
