@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from attempts import your_own_transformer as attempts
 
-from utils.exercises.capstone import command, milestones, solution, training
+from utils.exercises.capstone import command, heads, milestones, solution, training, writing
 from utils.exercises.your_own_transformer import check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,6 +101,32 @@ def test_a_right_train_and_a_model_that_cannot_learn_are_told_apart(monkeypatch)
     monkeypatch.setattr(training, "STEPS", 60)
     monkeypatch.setattr(training, "_counted", lambda: 5.3)
     assert "the fault is in your model" in training.training(solution.train, Deaf)
+
+
+# --- faults that show only together with the reader's own model
+
+def test_pieces_that_are_longer_than_the_context_are_counted():
+    build = attempts.changed("Model", *attempts.LEARNED, (
+        attempts.WHERE, f"{attempts.WHERE} + self.where(torch.arange(tokens.shape[1]))"))
+    train = attempts.changed("train", ("length = model.context + 1", "length = model.context + 3"))
+    said = training.training(train, build)
+    assert said.startswith("train gives the model 130 tokens at once, and its context is 128.")
+
+
+def test_dropout_must_be_off_in_writing():
+    build = attempts.changed("Model", (
+        attempts.WHERE, "x = F.dropout(self.embedding(tokens), 0.1, self.training)"))
+    quiet = attempts.changed("write", ("    for _ in range(n):", "    model.eval()\n"
+                                       "    for _ in range(n):"))
+    assert "call model.eval() first in write" in writing.writing(solution.write, build)
+    assert writing.writing(quiet, build) == ""
+
+
+def test_no_message_speaks_of_the_roles_of_the_doctor():
+    torn = attempts.changed("MultiHead", ("rotate(k), v", "rotate(k), rotate(v)"))
+    said = heads.heads(torn)
+    assert "RoPE on values" in said
+    assert "roles" not in said
 
 
 # --- what cannot be run

@@ -1,7 +1,7 @@
 """The seven milestones of the last chapter of the main road; ``capstone`` holds their judges."""
 
 from utils.exercises._check import Check, Exercise
-from utils.exercises.capstone import block, model, parts, training, writing
+from utils.exercises.capstone import block, heads, model, parts, training, writing
 
 check = Check({
     "attention": Exercise(parts.attention, (
@@ -13,7 +13,7 @@ check = Check({
         "Row i belongs to query i. Which keys may it attend to? Itself is one of them.",
         "torch.ones(n, n, dtype=torch.bool), and a method that keeps a triangle of it."),
         "Every query may attend to itself and to all earlier keys."),
-    "heads": Exercise(parts.heads, (
+    "heads": Exercise(heads.heads, (
         "Four linear layers: three make q, k and v from x, the last one mixes the merged heads.",
         "Split: (b, i, e) to (b, i, h, d) with view, then to (b, h, i, d) with transpose. Merging "
         "takes the same two steps backwards.",

@@ -101,8 +101,15 @@ def learn_everything(model, tokens, steps):
     model.forward = peek
 
 
+LEARNED = (UNROTATED,
+           ("        self.blocks = nn", "        self.where = nn.Embedding(128, d_model)\n"
+            "        self.blocks = nn"))
+WHERE = "x = self.embedding(tokens)"
+
+
 RIGHT = {
     "attention": [solution.attention, scaled,
+                  one_attention("softmax(dim=-1)", "float().softmax(dim=-1).to(v.dtype)"),
                   one_attention("q @ k.mT", 'torch.einsum("...id,...jd->...ij", q, k)')],
     "mask": [solution.causal, lambda n: torch.arange(n)[:, None] >= torch.arange(n),
              lambda n: ~torch.ones(n, n, dtype=torch.bool).triu(1)],
@@ -111,13 +118,13 @@ RIGHT = {
     "block": [solution.Block, language_model.Block,
               changed("Block", (ADD_1, "x = self.norm_1(x + self.attention(x))"),
                       ("return x + self.feed_forward(self.norm_2(x))",
-                       "return self.norm_2(x + self.feed_forward(x))"))],
+                       "return self.norm_2(x + self.feed_forward(x))")),
+              changed("Block", (ADD_1, "mixed = self.attention(self.norm_1(x))"),
+                      (ADD_2, "return x + mixed + self.feed_forward(")),
+              changed("Block", (ADD_1, "x = x + self.norm_1(self.attention(x))"),
+                      ("self.feed_forward(self.norm_2(x))", "self.norm_2(self.feed_forward(x))"))],
     "model": [solution.Model, OfTheCourse, changed(
-        "Model", UNROTATED,
-        ("        self.blocks = nn", "        self.where = nn.Embedding(128, d_model)\n"
-         "        self.blocks = nn"),
-        ("x = self.embedding(tokens)",
-         "x = self.embedding(tokens) + self.where(torch.arange(tokens.shape[1]))"))],
+        "Model", *LEARNED, (WHERE, f"{WHERE} + self.where(torch.arange(tokens.shape[1]))"))],
     "training": [solution.train, changed("train", loss_by_hand(2), ("lr=3e-3", "lr=1e-2"))],
     "writing": [solution.write, changed("write", (
         "torch.multinomial(chances, 1)",
@@ -129,6 +136,10 @@ WRONG = {
         (one_attention(" / q.shape[-1] ** 0.5", ""), "no scale"),
         (one_attention(" / q.shape[-1] ** 0.5", " * q.shape[-1] ** 0.5"), "scaled_dot_product"),
         (one_attention("softmax(dim=-1)", "softmax(dim=-2)"), "softmax over queries"),
+        (one_attention("softmax(dim=-1)", "softmax(dim=2)"), "softmax over queries"),
+        (one_attention("softmax(dim=-1)", "softmax(dim=1)"), "runs over axis 1, the heads"),
+        (one_attention("softmax(dim=-1)", "softmax(dim=0)"), "runs over axis 0, the examples"),
+        (one_attention("return weights @ v", "weights @ v"), "is `return` missing?"),
         (one_attention("masked_fill(~keep", "masked_fill(keep"), "Your mask is inverted"),
         (one_attention("-torch.inf).softmax(dim=-1)", "0)"), "The doctor says"),
         (one_attention("return weights @ v", "return weights"), "(…, 4, 6), the weights"),
@@ -152,6 +163,14 @@ WRONG = {
         (changed("MultiHead", UNROTATED, (SPLIT, TORN)), "split without transpose"),
         (changed("MultiHead", UNROTATED, (MERGE, "context.reshape(b, n, e)")),
          "merge without transpose"),
+        (changed("MultiHead", UNROTATED, (SPLIT, "view(split)"),
+                 (MERGE, "context.reshape(b, n, e)")),
+         "the fault is in MultiHead. q, k and v must be (b, h, n, d)"),
+        (changed("MultiHead", ("v = self.W_v(x)", "v = self.W_k(x)")),
+         "No gradient reaches W_v.weight"),
+        (changed("MultiHead", ("self.W_v = nn.Linear(d_model, d_model)",
+                               "self.W_v = [nn.Linear(d_model, d_model)]"),
+                 ("self.W_v(x)", "self.W_v[0](x)")), "`self.W_v` is a plain list"),
         (changed("MultiHead", (f".{SPLIT}", ""), (MERGE, "context")), "three heads give the same"),
         (changed("MultiHead", UNROTATED, ("v, causal(n)", "v, causal(n) | True")),
          "no causal mask"),
@@ -173,6 +192,22 @@ WRONG = {
         (changed("Block", ("self.norm_2(x))", "(x - x.mean()) / x.std())")),
          "another line mixes positions"),
         (changed("Block", ("self.norm_1(x)", "x")), "a norm is missing"),
+        (changed("Block", ("norm_1 = nn.LayerNorm", "norm_1 = nn.BatchNorm1d"),
+                 ("self.norm_1(x)", "self.norm_1(x.mT).mT")),
+         "`norm_1` is BatchNorm1d, a norm of the wrong kind"),
+        (changed("Block", ("self.feed_forward = nn.Sequential(", "self.feed_forward = ("),
+                 (f"{ADD_2}self.norm_2(x))",
+                  "widen, bend, narrow = self.feed_forward\n"
+                  "        return x + narrow(bend(widen(self.norm_2(x))))")),
+         "`self.feed_forward` is a plain tuple"),
+        (changed("Block", (ADD_1, ADD_1.replace("x =", "y =")),
+                 ("self.norm_2(x)", "self.norm_2(y)")),
+         "What attention returns is not added"),
+        (changed("Block", (ADD_1, "x = self.norm_1(x)\n        x = x + self.attention(x)")),
+         "x itself is normed"),
+        (changed("Block", (f"{ADD_2}self.norm_2(x))",
+                           "x = self.norm_2(x)\n        return x + self.feed_forward(x)")),
+         "x itself is normed"),
         (changed("Block", ("            nn.GELU(),\n", "")), "nonlinear function"),
         (changed("Block", ("return x + self.feed_forward(self.norm_2(x))", "return x")),
          "no feed-forward layer"),
@@ -183,6 +218,13 @@ WRONG = {
         (changed("Block", ("nn.Linear(4 * d_model, d_model)", "nn.Linear(4 * d_model, 2)")),
          "It raises")],
     "model": [
+        (changed("Model", *LEARNED, (
+            WHERE, f"{WHERE} + self.where(torch.arange(tokens.shape[1]).flip(0))")),
+         "Positions must count from the first token"),
+        (changed("Model", UNROTATED, (
+            WHERE, f"{WHERE}\n        n, e = x.shape[1:]\n"
+            "        x = x + torch.arange(n)[:, None] / n * torch.linspace(0, 1, e)")),
+         "not be divided by the length"),
         (changed("Model", UNROTATED), "nothing tells the model where a token stands"),
         (changed("Model", ("self.blocks = nn.ModuleList()", "self.blocks = []")),
          "Blocks in a plain list"),
@@ -220,6 +262,10 @@ WRONG = {
         (changed("train", (STEP, STEP.replace("        optimiser.zero_grad()\n", ""))),
          "added to those of the steps before"),
         (changed("train", ("        optimiser.step()", "")), "no parameter has changed"),
+        (changed("train", (STEP, "        loss.backward()\n        optimiser.zero_grad()")),
+         "The order must be: zero_grad, backward, step"),
+        (changed("train", ("    length =", "    tokens = tokens[:2000]\n    length =")),
+         "of a text of 418,613"),
         (changed("train", ("        loss.backward()\n        optimiser.step()", "")),
          "Asked for 6 steps, it makes 0"),
         (changed("train", ("range(steps)", "range(1)")), "Asked for 6 steps, it makes 1"),
@@ -234,6 +280,8 @@ WRONG = {
         (drop_prompt, "the prompt must come first"),
         (changed("write", ("range(n)", "range(n - tokens.shape[1])")), "12 tokens in all"),
         (changed("write", ("argmax", "argmin")), "the least likely token"),
+        (changed("write", (FED, "model(tokens[:, -64:])[:, -1]")), "the last 64 only"),
+        (changed("write", (", keepdim=True", "")), "It raises RuntimeError"),
         (changed("write", ("temperature == 0", "temperature is None")),
          "At temperature 0 it raises"),
         (changed("write", ("(logits / temperature)", "(logits * temperature)")), "*divided*"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from utils.exercises.capstone import block, model, parts, training, writing
+from utils.exercises.capstone import block, heads, model, parts, training, writing
 
 
 class Milestone(NamedTuple):
@@ -21,7 +21,7 @@ class Milestone(NamedTuple):
 MILESTONES = {
     "attention": Milestone("attention", "q, k, v, keep", parts.attention),
     "mask": Milestone("causal", "n", parts.mask),
-    "heads": Milestone("MultiHead", "d_model, n_heads", parts.heads),
+    "heads": Milestone("MultiHead", "d_model, n_heads", heads.heads),
     "block": Milestone("Block", "d_model, n_heads", block.block),
     "model": Milestone("Model", "n_tokens, d_model, n_heads, n_layers", model.model),
     "training": Milestone("train", "model, tokens, steps", training.training, True),

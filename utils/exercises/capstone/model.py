@@ -22,15 +22,17 @@ def model(answer):
     with probes.seeded():
         made = answer(TOKENS, D_MODEL, HEADS, LAYERS)
         message = (_context(made) or _wrong_logits(made.eval()) or _loss(answer)
-                   or _layers(answer))
+                   or _layers(answer) or probes.hidden(made))
     if message:
         return message
     with probes.seeded():
         probes.awake(made)
         x = torch.randn(3, N, 1)
-        logits = made(_tokens(x))
-        return (_ahead(made, x) or probes.across_the_batch(made, _tokens(x), "Model")
-                or _order(answer) or probes.without_gradient(made, logits))
+        tokens = _tokens(x)
+        logits = made(tokens)
+        return (_ahead(made, x) or _beginning(made, tokens)
+                or probes.across_the_batch(made, tokens, "Model") or _order(answer)
+                or probes.without_gradient(made, logits))
 
 
 def _tokens(x):
@@ -98,6 +100,18 @@ def _ahead(made, x):
     return (f"The logits at position {i} depend on token {j}, which is later; token {i + 1} is "
             "what they must predict. If Block alone is causal, look at what Model does with x "
             "before and after the blocks → chapter decoder_mask.")
+
+
+@torch.no_grad()
+def _beginning(made, tokens):
+    """Return what is wrong if the logits of a text's beginning depend on its length."""
+    shorter = made(tokens[:, :6])
+    if difference(made(tokens)[:, :6], shorter) < probes.SAME:
+        return ""
+    return ("The logits of the first 6 tokens of a text change when the later ones are left out, "
+            "so they depend on the length of the text. Positions must count from the first token, "
+            "0, 1, 2, …, not from the last one, and not be divided by the length "
+            "→ chapter positions.")
 
 
 @torch.no_grad()

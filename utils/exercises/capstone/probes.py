@@ -30,6 +30,32 @@ def no_module(answer, name, arguments):
             "layer with parameters.")
 
 
+def hidden(module):
+    """Return what is wrong if an attribute is a plain list of layers, which nn.Module ignores."""
+    known = {id(parameter) for parameter in module.parameters()}
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if not isinstance(value, list | tuple | dict):
+                continue
+            values = value.values() if isinstance(value, dict) else value
+            if any(id(parameter) not in known for parameter in _parameters(values)):
+                return (f"`self.{name}` is a plain {type(value).__name__}, and nn.Module does not "
+                        "look into it: .parameters() leaves its layers out, so no optimiser trains "
+                        "them. Use nn.ModuleList or nn.Sequential → chapter the_block.")
+    return ""
+
+
+def _parameters(values):
+    """Yield the parameters of the modules among the values, and the parameters among them."""
+    for value in values:
+        if isinstance(value, nn.Parameter):
+            yield value
+        elif isinstance(value, nn.Module):
+            yield from value.parameters()
+        elif isinstance(value, list | tuple):
+            yield from _parameters(value)
+
+
 def wrong_tensor(out, shape, said):
     """Return what is wrong with a result that must be a tensor of this shape; ``said`` names it."""
     if not isinstance(out, torch.Tensor):

@@ -19,7 +19,8 @@ def writing(answer, build=OurModel):
             message = _greedy(answer, model, torch.randint(V, (batch, START)))
             if message:
                 return message
-        return _long(answer, model) or _drawn(answer, model)
+        return (_long(answer, model) or _drawn(answer, model)
+                or _dropout(answer, _sensitive(build(V, *SIZE))))
 
 
 @torch.no_grad()
@@ -44,7 +45,9 @@ def _greedy(answer, model, tokens):
     given = tokens.clone()
     try:
         got = answer(model, tokens, NEW, 0)
-    except (RuntimeError, ZeroDivisionError):
+    except (RuntimeError, ValueError, ZeroDivisionError) as error:
+        if not isinstance(error, ZeroDivisionError) and "probability" not in str(error):
+            raise
         answer(model, tokens, NEW, 1.0)
         return ("At temperature 0 it raises an error, and at 1 it does not: instead of dividing "
                 "the logits by 0, take the likeliest token.")
@@ -107,10 +110,17 @@ def _long(answer, model):
         hook.remove()
     if max(lengths, default=0) > context:
         return too_long
+    if 0 < max(lengths, default=0) < context:
+        return (f"With a text of {context} tokens and more, it gives the model the last "
+                f"{max(lengths)} only. The model takes {context} at once: "
+                "tokens[:, -model.context:].")
     want = _written(model, tokens, 8, lambda model, tokens: model(
         tokens[:, -context:])[:, -1].argmax(dim=-1))
     if torch.equal(got, want):
         return ""
+    if got.shape == want.shape and not torch.equal(got[:, :context], want[:, :context]):
+        return (f"After a prompt of {context - 3} tokens, which the model takes at once, the first "
+                "new tokens are wrong: does it leave out a part of the prompt?")
     return (f"The text is right up to {context} tokens, and wrong beyond: the model must then see "
             f"its last {context} tokens, and the result must keep all of them.")
 
@@ -141,6 +151,18 @@ def _drawn(answer, model):
             f"At temperature {temperature:g}, the tokens are not drawn with the probabilities "
             "softmax(logits / temperature) of the last position.")
     return ""
+
+
+def _dropout(answer, model):
+    """Return what is wrong if dropout, which a model in training has, stays on in writing."""
+    tokens = torch.randint(V, (8, START))
+    right = answer(model, tokens, NEW, 0)
+    model.train()
+    if torch.equal(answer(model, tokens, NEW, 0), right):
+        return ""
+    return ("Your model has dropout, and write leaves it on after training, so a part of the "
+            "numbers is set to 0 at random: call model.eval() first in write → chapter "
+            "pytorch_in_one_page.")
 
 
 class _Fixed(nn.Module):
