@@ -9,6 +9,7 @@ from utils.doctor import _source
 from utils.doctor._subject import RefusalError
 from utils.exercises._check import not_attempted, run_judge
 from utils.exercises.capstone.milestones import MILESTONES
+from utils.exercises.capstone.training import written
 
 
 def main():
@@ -28,7 +29,8 @@ def main():
 def judged(file):
     """Yield what is known so far, before each milestone and at the end.
 
-    {"held": names, "failing": the milestone that is judged or fails, "problem", "done"}.
+    {"held": names, "failing": the milestone that is judged or fails, "problem", "done"}; if all
+    hold, "written" says what the model has learned.
     """
     try:
         module = _source.read(file)
@@ -43,7 +45,9 @@ def judged(file):
             yield {"held": held, "failing": name, "problem": problem, "done": True}
             return
         held = [*held, name]
-    yield {"held": held, "failing": "", "problem": "", "done": True}
+    end = {"held": held, "failing": "", "problem": "", "done": True}
+    yield end
+    yield {**end, "written": written(module.train, module.Model, module.write)}
 
 
 def problem_of(module, milestone):

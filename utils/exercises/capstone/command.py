@@ -9,6 +9,7 @@ import contextlib
 import json
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 from utils import setup
@@ -37,7 +38,7 @@ def main(arguments=None):
     file = Path(given.file)
     refused = refusal(file)
     if not refused:
-        held, failing, problem = judged(file, given.seconds)
+        held, failing, problem, written = judged(file, given.seconds)
         refused = problem if not failing else ""
     if refused:
         print(f"The file could not be judged: {refused}")
@@ -49,6 +50,9 @@ def main(arguments=None):
     if problem:
         print(Feedback(False, f"{failing}: not yet. {problem}"))
     print(f"{len(held)} of {len(NAMES)} milestones hold.")
+    if written:
+        sentence, piece = written.split("\n\n", 1)
+        print(f"{Feedback(True, sentence)}\n{textwrap.indent(piece, '    ')}")
     return 1 if problem else 0
 
 
@@ -73,7 +77,7 @@ def refusal(file):
 
 
 def judged(file, seconds):
-    """Return (milestones that hold, the first other or "", what is wrong with it).
+    """Return (milestones that hold, the first other or "", what is wrong with it, what it wrote).
 
     If the file itself is at fault, the second is "" and the third says why.
     """
@@ -82,9 +86,9 @@ def judged(file, seconds):
         problem = run([sys.executable, "-P", "-c", START, str(setup.COURSE), str(file.resolve()),
                        str(out)], seconds)
         if not out.exists():
-            return [], "", problem or "its process ended before it was read."
+            return [], "", problem or "its process ended before it was read.", ""
         progress = json.loads(out.read_text("utf-8"))
-    if progress["done"]:
-        return progress["held"], progress["failing"], progress["problem"]
-    return progress["held"], progress["failing"], problem or (
-        "the process that ran it ended in the middle.")
+    if not progress["done"]:
+        progress["problem"] = problem or "the process that ran it ended in the middle."
+    return (progress["held"], progress["failing"], progress["problem"],
+            progress.get("written", ""))

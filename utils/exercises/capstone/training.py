@@ -4,6 +4,7 @@ First, ``steps`` looks at a few steps. Then ``train`` trains a model on the manu
 the bits on held-out passages must be below a bound.
 """
 
+import functools
 import math
 
 import torch
@@ -24,8 +25,8 @@ def training(answer, build=OurModel):
         message = steps.watched(answer, build)
         if message:
             return message
-        pieces = []
-        reached, counted = _bits(answer, build, pieces), _counted()
+    _, reached, pieces = _trained(answer, build)
+    counted = _counted()
     if TOO_GOOD < reached < counted - MARGIN:
         return ""
     if reached <= TOO_GOOD:
@@ -39,13 +40,23 @@ def training(answer, build=OurModel):
             f"counting single characters needs {counted:.2f}, and {counted - MARGIN:.2f} is the "
             "bound. ")
     if build is not OurModel:
-        with probes.seeded():
-            ours = _bits(answer, OurModel)
+        ours = _trained(answer, OurModel)[1]
         if ours < counted - MARGIN:
             return (f"{said}Your `train` brings our model to {ours:.2f}, so it is right, and the "
                     "fault is in your model, or in how its parameters start.")
     return (f"{said}The targets are right. Is the learning rate of AdamW between 3e-4 and 1e-2, "
             "and does a step see 16 pieces or so → chapter language_model?")
+
+
+def written(train, build, write, start="The ", n=100):
+    """Return a sentence on what a right file has learned in 150 steps, and what it writes."""
+    model, reached, _ = _trained(train, build)
+    vocabulary = text()[2].vocabulary
+    with probes.seeded():
+        tokens = write(model, corpus.rows([start], vocabulary), n, 0.7)[0]
+    return (f"After {STEPS} steps, your model needs {reached:.2f} bits per character on passages "
+            f"that it has not seen; counting single characters needs {_counted():.2f}. "
+            f"It writes:\n\n{corpus.decode(tokens, vocabulary)}")
 
 
 def text():
@@ -67,21 +78,23 @@ def _part_of_the_text(pieces):
             "starts from the whole text.")
 
 
-def _bits(answer, build, pieces=None):
-    """Return the bits per held-out character of a new model that ``answer`` has trained.
+@functools.lru_cache(maxsize=2)
+def _trained(answer, build):
+    """Return (a new model that ``answer`` has trained, its bits, the pieces that it was given).
 
-    The list ``pieces`` gets the rows of tokens that the model was given in training.
+    The bits are those per held-out character, and the pieces are rows of tokens.
     """
     tokens, passages, found = text()
-    model = build(len(found.vocabulary), *SIZE)
-    pieces = [] if pieces is None else pieces
-    hook = model.register_forward_pre_hook(lambda _, given: pieces.extend(given[0].tolist()))
-    answer(model, tokens, STEPS)
-    hook.remove()
+    pieces = []
+    with probes.seeded():
+        model = build(len(found.vocabulary), *SIZE)
+        hook = model.register_forward_pre_hook(lambda _, given: pieces.extend(given[0].tolist()))
+        answer(model, tokens, STEPS)
+        hook.remove()
     with torch.no_grad():
         logits = model.cpu().eval()(passages[:, :-1]).flatten(0, 1)
         loss = F.cross_entropy(logits, passages[:, 1:].flatten()).item() / math.log(2)
-    return loss if math.isfinite(loss) else math.inf
+    return model, loss if math.isfinite(loss) else math.inf, pieces
 
 
 def _counted():
