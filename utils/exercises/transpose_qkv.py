@@ -95,13 +95,14 @@ def _copy(given):
 check = Check({
     "any_attention": Exercise(_transpose_qkv_any.judge, (
         "Fold q, k and v alike: (b, i, e) -> (b, i, h, d) -> (b, h, i, d) -> (b * h, i, d). The "
-        "number of queries and that of keys may differ.",
-        "Row b * num_heads + h is head h of example b. Which length does it need? np.repeat and "
-        "np.tile copy in different orders.",
-        "After f, take the same steps backwards: (b * h, i, d) -> (b, h, i, d) -> (b, i, h, d) -> "
-        "(b, i, e)."),
-        "Your function made three attentions multi-head that know nothing of heads. That is what "
-        "the fold buys."),
+        "number of queries and that of keys may differ, and so may the sizes of a head's keys and "
+        "values.",
+        "The mask has its four axes already, but some of them have size 1. What must happen to it "
+        "before b and h can be joined? np.broadcast_to helps.",
+        "After f, take the same steps backwards. Row b * num_heads + h is head h of example b, for "
+        "the context and for the weights."),
+        "Your function made three attentions multi-head that know nothing of heads, with masks of "
+        "every kind, and you get the weights of each head."),
     "heads_first": Exercise(parts({
         "fold": _fold, "unfold": _unfold, "copy": _copy,
         "wrong rows": prediction({1, 4}, {

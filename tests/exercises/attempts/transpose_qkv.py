@@ -77,9 +77,26 @@ def page_unfold(X, num_heads):
     return np.reshape(X, (-1, num_heads, *X.shape[1:])).transpose(0, 2, 1, 3).reshape(2, 5, 12)
 
 
-def any_attention(f, q, k, v, num_heads, lengths, copy=np.repeat, split=(0, 2, 1, 3), merge=True,
-                  interleaved=False):
-    """Return multi-head context by one call of f; the options are mistakes."""
+def full_mask(keep, b, h, i, j):
+    """Return the mask with all its axes, joined to (b * h, i, j)."""
+    return np.broadcast_to(keep, (b, h, i, j)).reshape(b * h, i, j)
+
+
+def mask_heads_first(keep, b, h, i, j):
+    return np.broadcast_to(keep, (b, h, i, j)).swapaxes(0, 1).reshape(b * h, i, j)
+
+
+def mask_of_head_0(keep, b, h, i, j):
+    return np.repeat(np.broadcast_to(keep, (b, h, i, j))[:, 0], h, axis=0)
+
+
+def mask_of_example_0(keep, b, h, i, j):
+    return np.tile(np.broadcast_to(keep, (b, h, i, j))[0], (b, 1, 1))
+
+
+def any_attention(f, q, k, v, num_heads, keep, mask=full_mask, split=(0, 2, 1, 3), merge=True,
+                  interleaved=False, unfolded=True):
+    """Return multi-head (context, weights) by one call of f; the options are mistakes."""
     def fold(side):
         b, n, e = side.shape
         if interleaved:
@@ -87,58 +104,87 @@ def any_attention(f, q, k, v, num_heads, lengths, copy=np.repeat, split=(0, 2, 1
                 b * num_heads, n, -1)
         return side.reshape(b, n, num_heads, -1).transpose(split).reshape(b * num_heads, n, -1)
 
-    context = f(fold(q), fold(k), fold(v), copy(lengths, num_heads))
+    sizes = len(q), num_heads, q.shape[1], k.shape[1]
+    context, weights = f(fold(q), fold(k), fold(v), mask(keep, *sizes))
     if split[0] == 2:
         context = context.reshape(num_heads, *q.shape[:2], -1).transpose(1, 0, 2, 3)
+        weights = weights.reshape(num_heads, len(q), *sizes[2:]).transpose(1, 0, 2, 3)
     context = context.reshape(len(q), num_heads, q.shape[1], -1)
-    return (context.transpose(0, 2, 1, 3) if merge else context).reshape(q.shape)
+    context = (context.transpose(0, 2, 1, 3) if merge else context).reshape(*q.shape[:2], -1)
+    return context, weights.reshape(sizes) if unfolded else weights
 
 
 def any_mistake(**options):
-    def multi_head(f, q, k, v, num_heads, lengths):
-        return any_attention(f, q, k, v, num_heads, lengths, **options)
+    def multi_head(f, q, k, v, num_heads, keep):
+        return any_attention(f, q, k, v, num_heads, keep, **options)
     return multi_head
 
 
-def by_loop(f, q, k, v, num_heads, lengths):
+def by_loop(f, q, k, v, num_heads, keep):
+    full = np.broadcast_to(keep, (2, num_heads, 5, 7))
     sides = [np.split(side, num_heads, axis=-1) for side in (q, k, v)]
-    return np.concatenate([f(*head, lengths) for head in zip(*sides, strict=True)], axis=-1)
+    found = [f(*head, full[:, h]) for h, head in enumerate(zip(*sides, strict=True))]
+    return (np.concatenate([context for context, _ in found], axis=-1),
+            np.stack([weights for _, weights in found], axis=1))
 
 
-def not_folded(f, q, k, v, num_heads, lengths):
-    return f(q.reshape(2, 5, num_heads, -1).swapaxes(1, 2), k, v, lengths)
+def not_folded(f, q, k, v, num_heads, keep):
+    return f(q.reshape(2, 5, num_heads, -1).swapaxes(1, 2), k, v, keep)
 
 
-def queries_only(f, q, k, v, num_heads, lengths):
+def queries_only(f, q, k, v, num_heads, keep):
     q = q.reshape(2, 5, num_heads, -1).swapaxes(1, 2).reshape(6, 5, 4)
-    return f(q, k, v, np.repeat(lengths, num_heads))
+    return f(q, k, v, full_mask(keep, 2, 3, 5, 7))
 
 
-def still_folded(f, q, k, v, num_heads, lengths):
-    rows = [side.reshape(2, -1, num_heads, 4).swapaxes(1, 2).reshape(6, -1, 4)
-            for side in (q, k, v)]
-    return f(*rows, np.repeat(lengths, num_heads))
+def one_size(f, q, k, v, num_heads, keep):
+    q, k, v = (side.reshape(2, -1, num_heads, 4).swapaxes(1, 2).reshape(6, -1, 4)
+               for side in (q, k, v))
+    return f(q, k, v, full_mask(keep, 2, 3, 5, 7))
+
+
+def still_folded(f, q, k, v, num_heads, keep):
+    rows = [side.reshape(2, side.shape[1], num_heads, -1).swapaxes(1, 2).reshape(
+        6, side.shape[1], -1) for side in (q, k, v)]
+    return f(*rows, full_mask(keep, 2, 3, 5, 7))
+
+
+def context_only(*given):
+    return any_attention(*given)[0]
 
 
 def nothing_back(*given):
     any_attention(*given)
 
 
-def in_tensorflow(f, q, k, v, num_heads, lengths):
-    folded = [tf.reshape(tf.transpose(tf.reshape(side, (2, -1, num_heads, 4)), (0, 2, 1, 3)),
-                         (6, -1, 4)) for side in (q, k, v)]
-    context = tf.reshape(f(*folded, tf.repeat(lengths, num_heads)), (2, num_heads, -1, 4))
-    return tf.reshape(tf.transpose(context, (0, 2, 1, 3)), (2, -1, 12))
+def no_context(f, q, k, v, num_heads, keep):
+    return v[:, :5], np.zeros((2, 3, 5, 7))
 
 
-def heads_first(copy):
-    return any_mistake(copy=copy, split=(2, 0, 1, 3))
+def weights_mixed(*given):
+    context, weights = any_attention(*given)
+    return context, weights.reshape(3, 2, 5, 7).swapaxes(0, 1)
+
+
+def other_weights(*given):
+    context, weights = any_attention(*given)
+    return context, np.zeros_like(weights)
+
+
+def in_tensorflow(f, q, k, v, num_heads, keep):
+    folded = [tf.reshape(tf.transpose(tf.reshape(side, (2, side.shape[1], num_heads, -1)),
+                                      (0, 2, 1, 3)), (6, side.shape[1], -1)) for side in (q, k, v)]
+    mask = tf.reshape(tf.broadcast_to(keep, (2, num_heads, 5, 7)), (6, 5, 7))
+    context, weights = f(*folded, mask)
+    context = tf.transpose(tf.reshape(context, (2, num_heads, 5, -1)), (0, 2, 1, 3))
+    return tf.reshape(context, (2, 5, -1)), tf.reshape(weights, (2, num_heads, 5, 7))
 
 
 HEADS_FIRST = {"fold": fold, "unfold": unfold, "copy": "tile", "wrong rows": [1, 4]}
 
 RIGHT = {
-    "any_attention": [any_attention, in_tensorflow, heads_first(np.tile)],
+    "any_attention": [any_attention, in_tensorflow,
+                      any_mistake(mask=mask_heads_first, split=(2, 0, 1, 3))],
     "eleventh": [{"changes": MASKED_ROWS, "test": right_on_masked_rows},
                  {"changes": DROPOUT, "test": drops_in_training},
                  {"changes": KEYS, "test": other_values}],
@@ -148,21 +194,31 @@ RIGHT = {
 
 WRONG = {
     "any_attention": [
-        (any_mistake(copy=np.tile), "the length of the other example"),
-        (heads_first(np.repeat), "Fold and copy must agree"),
-        (any_mistake(copy=lambda lengths, n: lengths), "lengths of shape (2,) for 6 rows"),
-        (any_mistake(copy=lambda lengths, n: None), "f needs the lengths, too"),
-        (any_mistake(copy=lambda lengths, n: np.full(6, 7)), "mask no key"),
+        (any_mistake(mask=mask_heads_first), "the mask of another row"),
+        (any_mistake(split=(2, 0, 1, 3)), "mask and rows must agree"),
+        (any_mistake(mask=mask_of_head_0), "the mask of head 0"),
+        (any_mistake(mask=mask_of_example_0), "the mask of example 0"),
+        (any_mistake(mask=lambda keep, *sizes: keep), "a mask of shape (2, 1, 1, 7) for 6 rows"),
+        (any_mistake(mask=lambda keep, *sizes: np.repeat(keep[:, 0], 3, axis=0)),
+         "a mask of shape (6, 1, 7) for 6 rows: it needs (6, 5, 7)"),
+        (any_mistake(mask=lambda keep, *sizes: None), "f needs the mask, too"),
+        (any_mistake(mask=lambda keep, *sizes: np.full((6, 5, 7), True)), "masks no key"),
+        (any_mistake(mask=lambda keep, *sizes: ~full_mask(keep, *sizes)), "inverted"),
         (any_mistake(split=(0, 1, 2, 3)), "torn on the way in"),
         (any_mistake(merge=False), "torn on the way out"),
         (any_mistake(split=(0, 1, 2, 3), merge=False), "both transposes are missing"),
         (any_mistake(interleaved=True), "a head's dimensions are neighbours"),
+        (any_mistake(unfolded=False), "the weights are (6, 5, 7), not (2, 3, 5, 7). They"),
+        (weights_mixed, "are not those of head h of example b"),
+        (other_weights, "not those that f computed"),
+        (context_only, "two arrays, the context and the weights"),
         (by_loop, "f is called 3 times"),
         (not_folded, "and q is (2, 3, 5, 4)"),
         (queries_only, "fold all three alike"),
+        (one_size, "another size than its keys"),
         (still_folded, "The heads are still folded"),
         (nothing_back, "is the `return` missing"),
-        (lambda f, q, k, v, num_heads, lengths: q, "look at the rows that f gets")],
+        (no_context, "look at the rows and masks that f gets")],
     "eleventh": [
         ({"changes": {"(scores, valid_lens)": "(scores, None)"}, "test": one_head},
          "These of the six tests catch it: padded; unequal"),
