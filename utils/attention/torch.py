@@ -13,7 +13,7 @@ from torch import nn
 
 from utils import checks
 from utils.attention.heads import merge_heads, split_heads
-from utils.checks.causal import with_causal
+from utils.checks.causal import square, with_causal
 
 
 def masked_softmax(scores, keep=None):
@@ -85,7 +85,9 @@ def sdpa(q, k, v, keep=None, causal=False, **options):
     fit, and ValueError for ``causal`` with n_q != n_k.
     """
     checks.sides(q, k, v, grouped=True)
-    if keep is None and (not causal or q.shape[-2] == k.shape[-2]):
+    if causal:
+        square(q, k)  # equally many queries and keys
+    if keep is None:
         return F.scaled_dot_product_attention(
             q, k, v, is_causal=causal, **options)
     keep = with_causal(keep, causal, q, k)
@@ -100,10 +102,11 @@ def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
 
     (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v), by PyTorch's
     `scaled_dot_product_attention`. (On a CPU, that does store the weights if there is dropout, or
-    if d_v is not d.) Masked keys and values must be finite: the kernel adds -inf to the scores, and
-    NaN stays NaN. ``keep`` as in ``attention``; ``causal=True`` adds the causal mask.
-    ``dropout`` is the probability with which a weight is dropped; pass 0 in evaluation. Raises as
-    ``attention`` does, and ValueError for ``causal`` with n_q != n_k.
+    if d_v is not d.) Masked keys and values must be finite, and so must all scores of a query that
+    may attend to some key: the kernel adds -inf to masked scores, and inf - inf is NaN. ``keep`` as
+    in ``attention``; ``causal=True`` adds the causal mask. ``dropout`` is the probability with
+    which a weight is dropped; pass 0 in evaluation. Raises as ``attention`` does, and ValueError
+    for ``causal`` with n_q != n_k.
     """
     keep = checks.keep(keep, q, k, v)
     return sdpa(q, k, v, keep, causal, dropout_p=dropout)

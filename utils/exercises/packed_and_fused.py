@@ -1,11 +1,13 @@
 """The exercises of the chapter on packed projections and fused attention."""
 
-import numpy as np
+from itertools import permutations
+
 import torch
 
-from utils import checks
+from utils.checks import difference
 from utils.exercises._check import Check, Exercise
 from utils.exercises._judges import parts, prediction
+from utils.models.ladder import Attention
 
 P = 0.25   # the probability that `drop` is called with
 
@@ -75,38 +77,85 @@ def _which_are_dropped(dropped, again):
     return f"All {names} lose the same weights: draw one random number for each weight."
 
 
-ORDERS = {
-    "": "qvk",
-    "The weights are unchanged, so the right module would take for k what your colleague's module "
-    "takes for v.": "qkv",
-    "The queries must stay where they are.": "kqv",
-    "Both modules take the first block for q.": "vkq",
-    "Only two of the three blocks change places.": "kvq",
-    "All three blocks have moved, but only two change places.": "vqk"}
-UNKNOWN = ("These are not three whole blocks in some order: split packed into three, and join the "
-           "parts in another order.")
+NAMES = {"W_qkv": (3, 1), "W_o": (1, 1)}   # (out, in) of the new layer, in units of d_model
+MOVED = ("W_qkv.{kind} holds the right {parts} in the order {order}. In which order does `project` "
+         "take them?")
 
 
-def _translate(translate):
-    messages = {}
-    rng = np.random.default_rng(0)
-    for name, shape in (("weight", (36, 11)), ("bias", (36,)), ("wide", (48, 11))):
-        packed = rng.standard_normal(shape)
-        blocks = dict(zip("qkv", np.split(packed, 3), strict=True))  # of the right module
-        got = checks.to_numpy(translate(torch.as_tensor(packed.copy())))
-        if got.shape != shape:
-            return f"For {shape} it returns {got.shape}, but only the order should change."
-        messages[name] = UNKNOWN
-        for message, order in ORDERS.items():
-            if np.array_equal(got, np.concatenate([blocks[side] for side in order])):
-                messages[name] = message
-                break
-    if messages["wide"] and not messages["weight"] and not messages["bias"]:
-        return "It is right for d_model = 12 and wrong for 16: how many rows has a block?"
-    if messages["weight"] == UNKNOWN and not messages["bias"]:
-        return ("The bias (36,) is right, the weight (36, 11) is not: nn.Linear stores (out, in), "
-                "so along which axis do the three blocks follow each other?")
-    return messages["weight"] or messages["bias"]
+def _load(load):
+    """Judge load(old), which returns a MultiHeadAttention with the parameters of an Attention."""
+    for d_model, n_heads in ((12, 3), (20, 5)):
+        torch.manual_seed(d_model)
+        old = Attention(d_model, n_heads)
+        before = {name: tensor.clone() for name, tensor in old.state_dict().items()}
+        new = load(old)
+        problem = _form(new, d_model, n_heads) or _numbers(new, before) or _shared(new, old, before)
+        if problem:
+            return f"For Attention({d_model}, {n_heads}): {problem}"
+    return ""
+
+
+def _form(new, d_model, n_heads):
+    """Return what is wrong with the layer besides its numbers, or ""."""
+    if not isinstance(new, torch.nn.Module) or not all(hasattr(new, name) for name in NAMES):
+        return f"it returns {type(new).__name__}; expected a MultiHeadAttention."
+    if getattr(new, "n_heads", None) != n_heads:
+        return f"the new layer has {getattr(new, 'n_heads', None)} heads, the old one {n_heads}."
+    for name, units in NAMES.items():
+        got, want = tuple(getattr(new, name).weight.shape), tuple(n * d_model for n in units)
+        if got != want:
+            return f"{name}.weight is {got}; expected {want}."
+        if getattr(new, name).bias is None:
+            return f"{name} has no bias, but the old layer has biases."
+    return ""
+
+
+def _numbers(new, old):
+    """Return what is wrong with the numbers of the new layer, or ""; old: {name: tensor}."""
+    for kind in ("weight", "bias"):
+        blocks = {name: old[f"W_{name}.{kind}"] for name in "qkv"}
+        problem = (_packed(getattr(new.W_qkv, kind), blocks, kind)
+                   or _output(getattr(new.W_o, kind), old[f"W_o.{kind}"], kind))
+        if problem:
+            return problem
+    return ""
+
+
+def _packed(got, blocks, kind):
+    """Return what is wrong with a weight or bias of W_qkv, or ""; blocks: {"q": tensor, …}."""
+    for order in permutations("qkv"):
+        if difference(got, torch.cat([blocks[name] for name in order])) < 1e-6:
+            parts = "matrices" if kind == "weight" else "biases"
+            return "" if order == tuple("qkv") else MOVED.format(
+                kind=kind, parts=parts, order=", ".join(order))
+    if kind == "weight" and difference(got, torch.cat([w.mT for w in blocks.values()])) < 1e-6:
+        return "each matrix in W_qkv.weight is transposed. Both layers store (out, in)."
+    for name in blocks:
+        if difference(got, torch.cat([blocks[name]] * 3)) < 1e-6:
+            return f"all three parts of W_qkv.{kind} come from W_{name}."
+    return (f"W_qkv.{kind} does not hold the {kind} of W_q, W_k and W_v, one below the other. Has "
+            "it been copied?")
+
+
+def _output(got, want, kind):
+    """Return what is wrong with a weight or bias of W_o, or ""."""
+    if difference(got, want) < 1e-6:
+        return ""
+    if kind == "weight" and difference(got, want.mT) < 1e-6:
+        return "W_o.weight is transposed. Both layers store (out, in)."
+    return f"W_o.{kind} is not that of the old layer. Has it been copied?"
+
+
+def _shared(new, old, before):
+    """Return a message if old was changed, or if a change of old changes new, else ""."""
+    for name, tensor in old.state_dict().items():
+        if not torch.equal(tensor, before[name]):
+            return f"it changes {name} of the old layer."
+    with torch.no_grad():
+        for tensor in old.parameters():
+            tensor.add_(1)
+    return "" if not _numbers(new, before) else (
+        "if old is trained further, the new layer changes as well. Do both hold the same tensor?")
 
 
 check = Check({
@@ -116,19 +165,19 @@ check = Check({
         "In training: multiply by a tensor of 0 and 1, then divide by 1 - p. In evaluation: return "
         "the weights."),
         "On average each weight keeps its size, and in evaluation nothing is random."),
-    "stripes": Exercise(parts({
-        "shape": prediction(False, "k and v have equally many dimensions."),
-        "row sums": prediction(False, "The rows of softmax sum to 1 for any scores."),
-        "causality": prediction(False, "The mask acts on the scores, after any projection."),
-        "training": prediction(False, "All blocks start at random. If you exchange two of them, "
-                                      "which program do you get?"),
-        "reference": prediction(True, "With copied parameters, one module takes for k what the "
-                                      "other takes for v."),
-        "translate": _translate}), (
-        "Exchange two row blocks in the parameters of the right module: what does it compute now?",
-        "If each program can be turned into the other by renaming its random parameters, can a "
-        "training run from scratch prefer one?",
-        "The row blocks are below each other, three of d_model rows; .chunk(3) splits them, and "
-        "torch.cat joins them."),
-        "Such a convention is invisible until parameters are loaded from another program."),
+    "packed": Exercise(parts({
+        "load": _load,
+        "raises": prediction(False, "load_state_dict compares names and shapes. Do they differ?"),
+        "other outputs": prediction(True, "With your parameters, which block does the colleague's "
+                                          "class take for k?"),
+        "other losses": prediction(False, "Suppose that you exchange two blocks in each of the "
+                                          "hundred random matrices. Which class do you get, and "
+                                          "are these matrices less likely than before?")}), (
+        "Make a MultiHeadAttention of the right size first. d_model is old.W_q.in_features.",
+        "torch.cat puts the rows of several matrices below each other. The biases are packed in "
+        "the same order.",
+        "new.load_state_dict({...}) copies numbers. Its keys are W_qkv.weight, W_qkv.bias, "
+        "W_o.weight and W_o.bias."),
+        "The order of the blocks is only a convention. It matters when parameters come from "
+        "another program, and then no error is raised."),
 })

@@ -1,7 +1,12 @@
 """Attempts at the exercises on packed projections and fused attention."""
 
+import copy
+
 import torch
 import torch.nn.functional as F
+
+from utils.attention.torch import MultiHeadAttention
+from utils.models.ladder import Attention
 
 
 def drop(weights, p, training):
@@ -54,35 +59,94 @@ def none_dropped_but_scaled(weights, p, training):
     return weights / (1 - p) if training else weights
 
 
-def exchanged(packed):
-    q, k, v = packed.chunk(3)
-    return torch.cat([q, v, k])
+def load(old, order="qkv", wide=None, transpose=False, biases=True, output=True):
+    """Return the new layer; the options make mistakes."""
+    new = MultiHeadAttention(wide or old.W_o.in_features, old.n_heads)
+    three = [getattr(old, f"W_{name}") for name in order]
+    state = {"W_qkv.weight": torch.cat([linear.weight.T if transpose else linear.weight
+                                        for linear in three])}
+    if biases:
+        state["W_qkv.bias"] = torch.cat([linear.bias for linear in three])
+    if output:
+        state |= {"W_o.weight": old.W_o.weight, "W_o.bias": old.W_o.bias}
+    new.load_state_dict(state, strict=False)
+    return new
 
 
-def rows(packed):
-    e = len(packed) // 3
-    return packed.numpy()[[*range(e), *range(2 * e, 3 * e), *range(e, 2 * e)]]
+def by_rows(old):
+    e = old.W_q.weight.shape[0]
+    new = MultiHeadAttention(e, old.n_heads)
+    with torch.no_grad():
+        for n, linear in enumerate((old.W_q, old.W_k, old.W_v)):
+            new.W_qkv.weight[n * e:(n + 1) * e] = linear.weight
+            new.W_qkv.bias[n * e:(n + 1) * e] = linear.bias
+        new.W_o.weight.copy_(old.W_o.weight)
+        new.W_o.bias.copy_(old.W_o.bias)
+    return new
 
 
-def columns(packed):
-    q, k, v = packed.chunk(3, dim=-1)
-    return torch.cat([q, v, k], dim=-1)
+def copied_output_layer(old):
+    new = load(old, output=False)
+    new.W_o = copy.deepcopy(old.W_o)
+    return new
 
 
-def twelve_rows(packed):
-    return torch.cat([packed[:12], packed[24:], packed[12:24]])
+def same_output_layer(old):
+    new = load(old, output=False)
+    new.W_o = old.W_o
+    return new
 
 
-def reordered(order):
-    return lambda packed: torch.cat([packed.chunk(3)[n] for n in order])
+def side_by_side(old):
+    new = MultiHeadAttention(old.W_o.in_features, old.n_heads)
+    three = [old.W_q.weight, old.W_k.weight, old.W_v.weight]
+    new.load_state_dict({"W_qkv.weight": torch.cat(three, dim=-1)}, strict=False)
+    return new
 
 
-NOTICES = {"shape": False, "row sums": False, "causality": False, "training": False,
-           "reference": True, "translate": exchanged}
+def transposed_output(old):
+    new = load(old)
+    with torch.no_grad():
+        new.W_o.weight.copy_(old.W_o.weight.T)
+    return new
+
+
+def moved_biases(old):
+    new = load(old, biases=False)
+    with torch.no_grad():
+        new.W_qkv.bias.copy_(torch.cat([old.W_k.bias, old.W_q.bias, old.W_v.bias]))
+    return new
+
+
+def one_head(old):
+    new = load(old)
+    new.n_heads = 1
+    return new
+
+
+def emptied(old):
+    new = load(old)
+    with torch.no_grad():
+        old.W_q.weight.zero_()
+    return new
+
+
+def without_bias(old):
+    new = MultiHeadAttention(old.W_o.in_features, old.n_heads, bias=False)
+    three = [old.W_q.weight, old.W_k.weight, old.W_v.weight]
+    new.load_state_dict({"W_qkv.weight": torch.cat(three), "W_o.weight": old.W_o.weight})
+    return new
+
+
+def mistaken(**options):
+    return lambda old: load(old, **options)
+
+
+ANSWER = {"load": load, "raises": False, "other outputs": True, "other losses": False}
 
 RIGHT = {
     "drop": [drop, by_bernoulli, lambda weights, p, training: F.dropout(weights, p, training)],
-    "stripes": [NOTICES, NOTICES | {"translate": rows}]}
+    "packed": [ANSWER, ANSWER | {"load": by_rows}, ANSWER | {"load": copied_output_layer}]}
 
 WRONG = {
     "drop": [
@@ -97,17 +161,27 @@ WRONG = {
         (lambda weights, p, training: F.dropout(weights, p), "in evaluation nothing is dropped"),
         (lambda weights, p, training: F.dropout(weights, p, training)[0], "it returns (3, 50, 70)"),
         (lambda weights, p, training: None if training else weights, "it returns NoneType")],
-    "stripes": [
-        (NOTICES | {"training": True}, "which program do you get"),
-        (NOTICES | {"reference": False}, "With copied parameters"),
-        (NOTICES | {"causality": True, "row sums": True}, "The mask acts on the scores"),
-        (NOTICES | {"translate": columns}, "along which axis"),
-        (NOTICES | {"translate": reordered((0, 1, 2))}, "would take for k what your colleague"),
-        (NOTICES | {"translate": reordered((2, 1, 0))}, "take the first block for q"),
-        (NOTICES | {"translate": reordered((1, 2, 0))}, "two of the three blocks"),
-        (NOTICES | {"translate": reordered((2, 0, 1))}, "All three blocks have moved"),
-        (NOTICES | {"translate": twelve_rows}, "right for d_model = 12 and wrong for 16"),
-        (NOTICES | {"training": 0}, "Answer True or False"),
-        (NOTICES | {"translate": lambda packed: packed.flip(0)}, "not three whole blocks"),
-        (NOTICES | {"translate": lambda packed: packed[:12]}, "it returns (12, 11)"),
-        (NOTICES | {"translate": lambda packed: packed.split(12, 1, 2)}, "raises TypeError")]}
+    "packed": [
+        (ANSWER | {"load": mistaken(order="qvk")}, "in the order q, v, k"),
+        (ANSWER | {"load": mistaken(order="qqq")}, "all three parts of W_qkv.weight come from W_q"),
+        (ANSWER | {"load": mistaken(transpose=True)}, "each matrix in W_qkv.weight is transposed"),
+        (ANSWER | {"load": mistaken(biases=False)}, "W_qkv.bias does not hold the bias of W_q"),
+        (ANSWER | {"load": mistaken(output=False)}, "W_o.weight is not that of the old layer"),
+        (ANSWER | {"load": mistaken(wide=24)}, "raises RuntimeError"),
+        (ANSWER | {"load": lambda old: MultiHeadAttention(24, 3)}, "expected (36, 12)"),
+        (ANSWER | {"load": lambda old: MultiHeadAttention(12, 3)}, "Has it been copied?"),
+        (ANSWER | {"load": lambda old: load(Attention(12, 3))}, "Has it been copied?"),
+        (ANSWER | {"load": side_by_side}, "raises RuntimeError"),
+        (ANSWER | {"load": same_output_layer}, "Do both hold the same tensor?"),
+        (ANSWER | {"load": transposed_output}, "W_o.weight is transposed"),
+        (ANSWER | {"load": moved_biases}, "W_qkv.bias holds the right biases in the order k, q, v"),
+        (ANSWER | {"load": one_head}, "the new layer has 1 heads, the old one 3"),
+        (ANSWER | {"load": emptied}, "it changes W_q.weight of the old layer"),
+        (ANSWER | {"load": without_bias}, "W_qkv has no bias"),
+        (ANSWER | {"load": lambda old: old}, "it returns Attention; expected"),
+        (ANSWER | {"load": lambda old: load(old).state_dict()}, "it returns OrderedDict"),
+        (ANSWER | {"raises": True}, "compares names and shapes"),
+        (ANSWER | {"other outputs": False}, "class take for k"),
+        (ANSWER | {"other losses": True}, "Which class do you get"),
+        (ANSWER | {"other losses": "no"}, "Answer True or False"),
+        (ANSWER | {"raises": None}, "Still open: raises")]}
