@@ -11,6 +11,7 @@ from scripts.execute import TIMES, write_times
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 LONG_RUNS = {"language_model": 120,   # seconds: it trains a model for a minute
              "multi_head_layer": 60,   # it trains nine small ones
+             "decoder_mask": 60,   # it trains ten
              "one_equation": 40, "jax_arrays": 40}  # they compile programs of JAX
 LAST_SECTIONS = ["Takeaways", "Exercises", "Further reading"]
 # What shows as raw text in Colab, and the name to report it under.
