@@ -11,7 +11,9 @@ export PYTHONUTF8 := 1
 THREADS := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 NOTEBOOK_ENV := $(THREADS) TQDM_DISABLE=1
 UNIT := $(THREADS) $(PYTEST) -n 2 --dist loadgroup
-NBVAL := $(PYTEST) -c tests/nbval.ini --rootdir=. chapters
+NBVAL := $(PYTEST) -c tests/nbval.ini --rootdir=.
+# The two pages that train longest: make test leaves them to make test-all.
+LONG := chapters/4_transformer/language_model.ipynb chapters/4_transformer/your_own_transformer.ipynb
 # The same notebooks as a machine without AVX would run them: sums come out in another order.
 # (TensorFlow without oneDNN: that cannot do without the float16 of processors that have it.)
 OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 TF_ENABLE_ONEDNN_OPTS=0
@@ -59,19 +61,20 @@ lint: .venv/.ready
 unit: .venv/.ready
 	$(UNIT) -m "not site and not slow"
 
-notebooks: .venv/.ready  ## run every notebook again and compare what it gives with what it stores
-	$(NOTEBOOK_ENV) $(NBVAL)
+notebooks: .venv/.ready  ## run the notebooks again (but for two) and compare what they give with what they store
+	$(NOTEBOOK_ENV) $(NBVAL) chapters $(LONG:%=--ignore=%)
 
 site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
 	$(PYTEST) -n 2 -m "site and not slow"
 
-test-slow: .venv/.ready  ## the tests that are marked slow, those of the site among them
+test-slow: .venv/.ready  ## the tests that are marked slow, and the two notebooks that train longest
 	$(UNIT) -m slow
+	$(NOTEBOOK_ENV) $(NBVAL) $(LONG)
 
 # All but two pages that train: there they take a quarter of an hour each, and what they have
 # compared are truth values and counts.
 test-portable: .venv/.ready  ## every notebook as the plainest of processors would run it
-	$(NOTEBOOK_ENV) $(OTHER_CPU) $(NBVAL) --ignore=chapters/4_transformer/language_model.ipynb \
+	$(NOTEBOOK_ENV) $(OTHER_CPU) $(NBVAL) chapters --ignore=chapters/4_transformer/language_model.ipynb \
 		--ignore=chapters/5_fast_and_large/fewer_heads.ipynb
 
 test-colab: .venv/.ready .venv-colab/.ready  ## each notebook alone, with the versions of Colab

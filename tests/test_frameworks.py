@@ -32,6 +32,7 @@ def test_import_is_silent_and_leaves_stderr_open():
     assert (done.returncode, done.stdout, done.stderr) == (0, "3.0 True\n", "still open\n")
 
 
+@pytest.mark.slow
 def test_pytorch_can_import_triton_after_tensorflow():
     if find_spec("triton") is None:
         pytest.skip("Triton is not installed")
@@ -113,6 +114,7 @@ def test_transformers_may_be_missing_or_too_old(monkeypatch):
     assert frameworks.transformers() is None
 
 
+@pytest.mark.slow
 def test_after_tensorflow_alone_pytorch_does_without_triton():
     done = run("import sys, tensorflow\n"
                "from utils import frameworks\n"

@@ -13,7 +13,8 @@ MODULES = {name: (import_module(f"utils.exercises.{name}").check,
                   import_module(f"attempts.{name}")) for name in CHAPTERS}
 EXERCISES = [(chapter, name) for chapter, (check, _) in MODULES.items()
              for name in check.exercises]
-LONG = {"list_of_heads", "training"}  # of whose wrong answers the doctor searches, or that train
+SLOW = {"training", "heads"}         # that train, or that the doctor examines
+SLOW_IF_WRONG = SLOW | {"list_of_heads"}   # of whose wrong answers the doctor searches
 
 
 def cells(chapter):
@@ -39,7 +40,7 @@ def test_the_page_has_every_exercise_of_the_module(chapter):
 
 
 @pytest.mark.parametrize(("chapter", "name"), [
-    pytest.param(*exercise, marks=pytest.mark.slow if exercise[1] == "training" else ())
+    pytest.param(*exercise, marks=pytest.mark.slow if exercise[1] in SLOW else ())
     for exercise in EXERCISES])
 def test_a_right_answer_is_called_right_with_a_remark(chapter, name):
     check, attempts = MODULES[chapter]
@@ -50,7 +51,7 @@ def test_a_right_answer_is_called_right_with_a_remark(chapter, name):
 
 
 @pytest.mark.parametrize(("chapter", "name"), [
-    pytest.param(*exercise, marks=pytest.mark.slow if exercise[1] in LONG else ())
+    pytest.param(*exercise, marks=pytest.mark.slow if exercise[1] in SLOW_IF_WRONG else ())
     for exercise in EXERCISES])
 def test_each_wrong_answer_gets_the_message_of_its_mistake(chapter, name):
     check, attempts = MODULES[chapter]
