@@ -44,6 +44,12 @@ GAIN = ("self.W_q = nn", "self.gain = nn.Parameter(torch.full((n_heads, 1, 1), 2
         "        self.W_q = nn")  # of which the doctor knows nothing
 NORMED = ("rotate(q), rotate(k)", "self.gain * F.normalize(q, dim=-1), F.normalize(k, dim=-1)")
 UNROTATED = ("rotate(q), rotate(k)", "q, k")
+EVERYTHING = ("ALL = torch.ones(1, 1, dtype=torch.bool)\n\n\nclass MultiHead")
+GATED = (("            nn.GELU(),\n            nn.Linear(4 * d_model, d_model))",
+          "            Gate(), nn.Linear(2 * d_model, d_model))"),
+         ("class Block", "class Gate(nn.Module):\n    def forward(self, x):\n"
+          "        one, other = x.chunk(2, dim=-1)\n        return F.silu(one) * other\n\n\n"
+          "class Block"))
 LOSS = "F.cross_entropy(logits.flatten(0, 1), targets.flatten())"
 STEP = "        optimiser.zero_grad()\n        loss.backward()"
 FED = "model(tokens[:, -model.context:])[:, -1]"
@@ -122,10 +128,12 @@ RIGHT = {
               changed("Block", (ADD_1, "mixed = self.attention(self.norm_1(x))"),
                       (ADD_2, "return x + mixed + self.feed_forward(")),
               changed("Block", (ADD_1, "x = x + self.norm_1(self.attention(x))"),
-                      ("self.feed_forward(self.norm_2(x))", "self.norm_2(self.feed_forward(x))"))],
+                      ("self.feed_forward(self.norm_2(x))", "self.norm_2(self.feed_forward(x))")),
+              changed("Block", *GATED)],
     "model": [solution.Model, OfTheCourse, changed(
         "Model", *LEARNED, (WHERE, f"{WHERE} + self.where(torch.arange(tokens.shape[1]))"))],
-    "training": [solution.train, changed("train", loss_by_hand(2), ("lr=3e-3", "lr=1e-2"))],
+    "training": [solution.train, changed("train", loss_by_hand(2), ("lr=3e-3", "lr=1e-2"),
+                                         ("loss.backward()", "(loss / 50).backward()"))],
     "writing": [solution.write, changed("write", (
         "torch.multinomial(chances, 1)",
         "torch.distributions.Categorical(chances).sample()[:, None]"))],
@@ -180,6 +188,11 @@ WRONG = {
          "Seven equal tokens get different outputs"),
         (changed("MultiHead", GAIN, NORMED, ("v, causal(n)", "v, causal(n) | True")),
          "MultiHead must use causal(n)"),
+        (changed("MultiHead", (MERGE, "context.transpose(2, 3).reshape(b, n, e)")),
+         "transpose(1, 2) comes before reshape"),
+        (changed("MultiHead", UNROTATED, (SPLIT, "view(split)"), (", causal(n))", ", ALL)"),
+                 (MERGE, "context.reshape(b, n, e)"), ("class MultiHead", EVERYTHING)),
+         "the heads of one token attend to each other"),
         (changed("MultiHead", (MERGE, "context.transpose(1, 2)")), "It raises"),
         (changed("MultiHead", ("return self.W_o(", "return context, self.W_o(")), "of type tuple"),
         (NoModule, "a subclass of nn.Module")],
@@ -203,6 +216,11 @@ WRONG = {
         (changed("Block", (ADD_1, ADD_1.replace("x =", "y =")),
                  ("self.norm_2(x)", "self.norm_2(y)")),
          "What attention returns is not added"),
+        (changed("Block", (ADD_2, f"{ADD_2}F.dropout("), ("norm_2(x))", "norm_2(x), 0.1))")),
+         "F.dropout drops in eval mode"),
+        (changed("Block", *GATED, ("self.norm_2(x)", "x")), "a norm is missing"),
+        (changed("Block", *GATED, ("self.norm_1(x)", "x"), ("self.norm_2(x)", "x")),
+         "a norm is missing"),
         (changed("Block", (ADD_1, "x = self.norm_1(x)\n        x = x + self.attention(x)")),
          "x itself is normed"),
         (changed("Block", (f"{ADD_2}self.norm_2(x))",
@@ -243,6 +261,7 @@ WRONG = {
         (changed("Model", ("nn.Linear(d_model, n_tokens)", "nn.Linear(d_model, d_model)")),
          "must have the shape (2, 11, 23)"),
         (changed("Model", ("x = block(x)", "x = block(x.detach())")), "No gradient reaches"),
+        (changed("Model", ("x = block(x)", "y = block(x)")), "No gradient reaches"),
         (changed("Model", ("self.unembedding(self.norm(x))",
                            "self.unembedding(self.norm(x))[:, -1]")), "not (2, 23)")],
     "training": [
@@ -262,6 +281,9 @@ WRONG = {
         (changed("train", (STEP, STEP.replace("        optimiser.zero_grad()\n", ""))),
          "added to those of the steps before"),
         (changed("train", ("        optimiser.step()", "")), "no parameter has changed"),
+        (changed("train", ("loss.backward()", "(-loss).backward()")), "has the wrong sign"),
+        (changed("train", ("cross_entropy(logits", "cross_entropy(logits.softmax(dim=-1)")),
+         "a softmax in front of F.cross_entropy"),
         (changed("train", (STEP, "        loss.backward()\n        optimiser.zero_grad()")),
          "The order must be: zero_grad, backward, step"),
         (changed("train", ("    length =", "    tokens = tokens[:2000]\n    length =")),

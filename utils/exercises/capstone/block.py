@@ -21,8 +21,9 @@ def block(answer):
         made, x = probes.awake(answer(D_MODEL, HEADS)), torch.randn(2, N, D_MODEL)
         message = probes.hidden(made) or _batch_norm(made) or probes.wrong_tensor(
             made(x), (2, N, D_MODEL), "Block(24, 3) of x (2, 7, 24)")
-        return (message or _ahead(made, x) or probes.across_the_batch(made, x, "Block")
-                or _not_added(made, x) or _attention_not_added(made, x) or _no_norm(made, x)
+        return (message or probes.by_chance(made, x, "Block") or _ahead(made, x)
+                or probes.forgets(made, x, "Block") or probes.across_the_batch(made, x, "Block")
+                or _not_added(made, x) or _no_norm(made, x) or _attention_not_added(made, x)
                 or _normed_stream(made, x) or _linear(made)
                 or probes.without_gradient(made, made(x)))
 

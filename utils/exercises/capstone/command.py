@@ -90,5 +90,8 @@ def judged(file, seconds):
         progress = json.loads(out.read_text("utf-8"))
     if not progress["done"]:
         progress["problem"] = problem or "the process that ran it ended in the middle."
+        if "did not finish" in problem:
+            progress["problem"] += (" On a slow or busy computer, this says nothing against your "
+                                    "file.")
     return (progress["held"], progress["failing"], progress["problem"],
             progress.get("written", ""))

@@ -31,7 +31,9 @@ def heads(answer):
         notes = [note for note in report.notes if "are guessed" not in note]
         return f"The doctor says:\n{replace(report, notes=notes)}"
     with probes.seeded():  # another design, of which the doctor knows nothing, may be right
-        return (_ahead(layer, x) or probes.across_the_batch(layer, x, "MultiHead")
+        return (probes.by_chance(layer, x, "MultiHead") or _ahead(layer, x)
+                or probes.forgets(layer, x, "MultiHead")
+                or probes.across_the_batch(layer, x, "MultiHead")
                 or _equal_tokens(layer, x) or probes.without_gradient(layer, layer(x)))
 
 
@@ -70,7 +72,8 @@ def _ahead(layer, x):
         return ""
     i, j = found[0]
     return (f"Output {i} depends on token {j}, which is later: MultiHead must use causal(n) "
-            "→ chapter decoder_mask.")
+            "→ chapter decoder_mask. If it does, the heads are merged in the wrong order: "
+            "transpose(1, 2) comes before reshape → chapter view_and_transpose.")
 
 
 @torch.no_grad()

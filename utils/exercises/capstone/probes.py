@@ -85,6 +85,28 @@ def ahead(program, x):
 
 
 @torch.no_grad()
+def by_chance(program, x, name):
+    """Return what is wrong if the same input gives another result in a second call."""
+    if difference(program(x), program(x)) < SAME:
+        return ""
+    return (f"{name} is in eval mode, and yet the same input gives two different results. "
+            "F.dropout drops in eval mode, too: give it self.training, or use nn.Dropout. And no "
+            "parameter may be drawn in forward → chapter pytorch_in_one_page.")
+
+
+@torch.no_grad()
+def forgets(program, x, name):
+    """Return what is wrong if the last output depends on no earlier input."""
+    other = torch.cat((torch.randn_like(x[:, :-1]), x[:, -1:]), dim=1)
+    if difference(program(other)[:, -1], program(x)[:, -1]) > SAME:
+        return ""
+    return (f"If all earlier tokens change, the last output of {name} stays the same: no token "
+            "attends to another. Do q, k and v have the heads in front, (b, h, n, d), when "
+            "attention gets them? As (b, n, h, d), the heads of one token attend to each other "
+            "→ chapter view_and_transpose.")
+
+
+@torch.no_grad()
 def across_the_batch(program, x, name):
     """Return what is wrong if an example's output depends on the other examples."""
     if difference(program(x)[:1], program(x[:1])) < SAME:

@@ -8,6 +8,7 @@ import contextlib
 import copy
 
 import torch
+import torch.nn.functional as F
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 V = 23           # tokens of the text that counts; the model has twice as many
@@ -41,10 +42,10 @@ def watched(answer, build):
     if not changed:
         return ("After 6 steps, no parameter has changed: call optimiser.step(), with an "
                 "optimiser of model.parameters().")
-    if all(left for _, _, left in steps[1:]):
+    if all(left for *_, left in steps[1:]):
         return ("Each gradient is added to those of the steps before: call "
                 "optimiser.zero_grad() before loss.backward() → chapter language_model.")
-    if all(torch.equal(given, steps[0][0]) for given, _, _ in steps):
+    if all(torch.equal(given, steps[0][0]) for given, *_ in steps):
         return ("All steps see the same pieces of the text, so the model learns these by heart: "
                 "draw new starts in each step.")
     return _wrong_targets(steps)
@@ -88,11 +89,11 @@ def _too_long(answer, model, tokens):
 
 
 def _watch(model, given, logits, steps):
-    """Record a step when its backward pass begins: the tokens, the gradient, gradients left."""
+    """Record a step when its backward pass begins: tokens, logits, gradient, gradients left."""
     def begin(gradient):
         left = any(parameter.grad is not None and bool(parameter.grad.any())
                    for parameter in model.parameters())
-        steps.append((given, gradient, left))
+        steps.append((given, logits.detach(), gradient, left))
 
     if logits.requires_grad:
         logits.register_hook(begin)
@@ -100,7 +101,7 @@ def _watch(model, given, logits, steps):
 
 def _wrong_targets(steps):
     """Return what is wrong with the tokens that the gradients want, or with the loss."""
-    given, gradient, _ = steps[0]
+    given, logits, gradient, _ = steps[0]
     asked = gradient.abs().sum(dim=-1) > 0  # (b, n)
     if asked.float().mean() < 0.5:
         return (f"Only {asked.float().mean():.0%} of the positions have a loss. Every position "
@@ -110,13 +111,28 @@ def _wrong_targets(steps):
     common = wanted.mode().values.item()
     offset = common - V if common > V // 2 else common
     if (wanted == common).float().mean() < 0.9:
+        if ((gradient.argmax(dim=-1) - given)[asked] % V == 1).float().mean() > 0.9:
+            return ("The loss has the wrong sign: each step makes the next token less likely. "
+                    "F.cross_entropy has its minus already.")
         return ("The gradients do not ask for one token at each position: logits and targets do "
                 "not belong together. Flatten (b, n, n_tokens) to (b · n, n_tokens), so that the "
                 "last axis of the logits stays that of the tokens → chapter language_model.")
     if offset != 1:
         return f"The loss asks for {WANTS.get(offset, f'the token {offset} places ahead')}."
+    if _of_probabilities(logits, gradient, (given + 1) % V):
+        return ("There is a softmax in front of F.cross_entropy, which has one itself: give it the "
+                "logits as they are. With two, the gradients are tiny → chapter language_model.")
     if gradient[..., V:].sum() < 0.02 * gradient.abs().sum():  # of tokens that never occur
         return ("The loss does not push down the logits of tokens that never occur, as a softmax "
                 "over the tokens does: over which axis does your softmax or cross-entropy run "
                 "→ chapter language_model?")
     return ""
+
+
+def _of_probabilities(logits, gradient, targets):
+    """Return whether this is the gradient of the cross-entropy of probabilities."""
+    logits = logits.clone().requires_grad_()
+    with torch.enable_grad():
+        loss = F.cross_entropy(logits.softmax(dim=-1).flatten(0, 1), targets.flatten())
+    wrong, = torch.autograd.grad(loss, logits)
+    return bool((gradient - wrong).norm() < 0.01 * wrong.norm())

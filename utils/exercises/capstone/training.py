@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from utils.exercises.capstone import probes, steps
-from utils.exercises.capstone.solution import Model as OurModel
+from utils.exercises.capstone.solution import Model as OurModel, train as our_train
 from utils.models import corpus, ngrams
 
 STEPS, SIZE = 150, (64, 4, 2)  # d_model, n_heads, n_layers
@@ -42,9 +42,14 @@ def training(answer, build=OurModel):
     if build is not OurModel:
         ours = _trained(answer, OurModel)[1]
         if ours < counted - MARGIN:
+            theirs = _trained(our_train, build)[1]
+            if theirs < counted - MARGIN:
+                return (f"{said}Your `train` brings our model to {ours:.2f}, and our `train` "
+                        f"brings your model to {theirs:.2f}: both are right, but your steps are "
+                        "too small for your model. Try a learning rate of 3e-3 to 1e-2.")
             return (f"{said}Your `train` brings our model to {ours:.2f}, so it is right, and the "
                     "fault is in your model, or in how its parameters start.")
-    return (f"{said}The targets are right. Is the learning rate of AdamW between 3e-4 and 1e-2, "
+    return (f"{said}The targets are right. Is the learning rate of AdamW between 3e-3 and 1e-2, "
             "and does a step see 16 pieces or so → chapter language_model?")
 
 
@@ -78,7 +83,7 @@ def _part_of_the_text(pieces):
             "starts from the whole text.")
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=3)
 def _trained(answer, build):
     """Return (a new model that ``answer`` has trained, its bits, the pieces that it was given).
 

@@ -131,7 +131,12 @@ def _drawn(answer, model):
     tokens = torch.randint(V, (1, START))
     logits = model(tokens)[0, -1]
     logits = 2 * (logits - logits.mean()) / logits.std()
-    model = _Fixed(logits, model.context)
+    try:
+        fixed = _Fixed(logits, model.context)
+        answer(fixed, tokens, 1, 1.0)
+        model = fixed
+    except AttributeError:  # write uses the parts of the model, for a cache
+        logits = model(tokens)[0, -1]
     for temperature in (1.0, 0.5, 2.0):
         got = answer(model, tokens.expand(DRAWS, -1), 1, temperature)[:, -1]
         found = torch.bincount(got, minlength=V) / DRAWS
