@@ -76,10 +76,23 @@ def test_rotary_attention_is_the_reference_on_rotated_q_and_k(float64):
 
 
 def test_only_distances_count_for_rope(float64):
-    q, k = torch.randn(2, 3, 9, 4)
-    scores = ladder.rotated(q) @ ladder.rotated(k).mT
-    later = ladder.rotated(torch.cat((q, q), 1))[:, 9:] @ ladder.rotated(torch.cat((k, k), 1)).mT
-    assert difference(scores, later[..., 9:]) < 1e-12
+    layer, x = RotaryAttention(E, HEADS), torch.randn(2, 9, E)
+    out, (q, k, _) = layer(x), layer.project(x)
+    layer.start = 100
+    later_q, later_k, _ = layer.project(x)
+    assert difference(later_q, q) > 0.1
+    assert difference(later_q @ later_k.mT, q @ k.mT) < 1e-12
+    assert difference(layer(x), out) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_rotation_is_that_of_the_course(dtype):
+    x, places = torch.randn(2, 3, 5, 8, dtype=dtype), torch.tensor([0, 3, 2, 40, 7], dtype=dtype)
+    for base in (10_000, 500):
+        ours = ladder.rotate(x, *ladder.rotary(places, 8, base))
+        expected = positions.rotate(x, *positions.rotary(places, 8, base))
+        assert ours.dtype == dtype
+        assert difference(ours, expected) < (1e-12 if dtype == torch.float64 else 1e-4)
 
 
 def library(block):

@@ -98,23 +98,30 @@ class Attention(nn.Module):
         return self.W_o(context)
 
 
-def rotated(x):
-    """Rotate position i of x (…, i, d) by RoPE's angles, half-split."""
-    a, b = x.chunk(2, dim=-1)  # (…, i, d / 2) each
-    position = torch.arange(a.shape[-2], dtype=x.dtype)[:, None]  # (i, 1)
-    n = torch.arange(a.shape[-1], dtype=x.dtype)  # (d / 2,)
-    angle = position * 10_000 ** (-n / len(n))  # (i, d / 2)
-    cos, sin = angle.cos(), angle.sin()
+def rotary(positions, d, base=10_000):
+    """Return cos and sin of RoPE's angles, (…, i) -> (…, i, d / 2) each."""
+    n = torch.arange(d // 2, dtype=positions.dtype)  # (d / 2,)
+    angle = positions[..., None] * base ** (-n / len(n))  # (…, i, d / 2)
+    return angle.cos(), angle.sin()
+
+
+def rotate(x, cos, sin):
+    """Rotate dimensions n and n + d / 2 of x (…, i, d) by these angles."""
+    a, b = x.chunk(2, dim=-1)  # two halves, (…, i, d / 2) each
     return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
 
 
 class RotaryAttention(Attention):
     """Attention with RoPE: q and k are rotated, v is not."""
 
+    start = 0  # the position of the first token
+
     def project(self, x):
         """Return q, k and v, (b, h, i, d) each, q and k rotated."""
         q, k, v = super().project(x)
-        return rotated(q), rotated(k), v
+        positions = self.start + torch.arange(x.shape[1], dtype=x.dtype)
+        cos, sin = rotary(positions, q.shape[-1])
+        return rotate(q, cos, sin), rotate(k, cos, sin), v
 
 
 class Block(nn.Module):
