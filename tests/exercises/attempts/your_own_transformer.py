@@ -52,6 +52,15 @@ GATED = (("            nn.GELU(),\n            nn.Linear(4 * d_model, d_model))"
           "class Block"))
 LOSS = "F.cross_entropy(logits.flatten(0, 1), targets.flatten())"
 STEP = "        optimiser.zero_grad()\n        loss.backward()"
+PARTS = """def through_parts(model, tokens):
+    x = model.embedding(tokens)
+    for block in model.blocks:
+        x = block(x)
+    return model.unembedding(model.norm(x))
+
+
+@torch.no_grad()
+def write"""
 FED = "model(tokens[:, -model.context:])[:, -1]"
 
 
@@ -136,7 +145,9 @@ RIGHT = {
                                          ("loss.backward()", "(loss / 50).backward()"))],
     "writing": [solution.write, changed("write", (
         "torch.multinomial(chances, 1)",
-        "torch.distributions.Categorical(chances).sample()[:, None]"))],
+        "torch.distributions.Categorical(chances).sample()[:, None]")),
+        changed("write", (FED, "through_parts(model, tokens[:, -model.context:])[:, -1]"),
+                ("@torch.no_grad()\ndef write", PARTS))],
 }
 
 WRONG = {
