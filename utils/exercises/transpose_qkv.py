@@ -3,51 +3,13 @@
 import numpy as np
 
 from utils import checks, sizes
-from utils.exercises import _transpose_qkv_any, _transpose_qkv_mutants as mutants
-from utils.exercises._check import Check, Exercise, not_attempted
-from utils.exercises._judges import parts, prediction, wrong_keys
+from utils.exercises import _transpose_qkv_any
+from utils.exercises._check import Check, Exercise
+from utils.exercises._judges import parts, prediction
 from utils.frameworks import tensorflow
 
 HEADS = sizes.HEADS
 TORN = "The transpose is missing, so a row mixes numbers of several tokens."
-
-
-def _eleventh(given):
-    if not isinstance(given, dict) or set(given) != {"changes", "test"}:
-        return wrong_keys(("changes", "test"))
-    changes, test = given["changes"], given["test"]
-    if not_attempted(changes):
-        return "Still open: changes."
-    if not isinstance(changes, dict):
-        return "changes must be a dict: {old text: new text}, from the source of tf_attention."
-    absent = [old for old in changes if old not in mutants.source()]
-    if absent:
-        return (f"{absent[0]!r} is not in inspect.getsource(tf_attention), character by character. "
-                "(There, lines may be longer than on this page.)")
-    mutant = mutants.mutant(changes)
-    caught = [name for name, one in mutants.six_tests().items() if mutants.catches(one, mutant)]
-    if caught:
-        return (f"These of the six tests catch it: {'; '.join(caught)}. All six call the layer in "
-                "the same way: what could a user do differently?")
-    if not_attempted(test):
-        return "All six tests miss it. Still open: the test that catches it."
-    problem = _new_test(test, mutant)
-    return f"All six tests miss it. {problem}" if problem else ""
-
-
-def _new_test(test, mutant):
-    """Return what is wrong with a test that should catch a mutant, and nothing else."""
-    for name, changes in (("the right program", {}), ("the right program, with tf.matmul for @",
-                                                      mutants.EQUIVALENT)):
-        results = [test(mutants.mutant(changes)) for _ in range(2)]
-        if results[0] is None:
-            return "But your test returns None: it must return True if the layer is right."
-        if not all(results):
-            return f"But your test is a false alarm: {name} fails it."
-    if mutants.catches(test, mutant):
-        return ""
-    return ("Your test misses it, too. Can you call the layer in a way in which the changed line "
-            "matters, or does it never matter?")
 
 
 def _fold(fold):
@@ -118,12 +80,4 @@ check = Check({
         "Row h * batch + b belongs to example b. The six rows belong to examples 0 1 0 1 0 1."),
         "Fold and copy must agree. The first and the last row are right either way; rows 1 and 4 "
         "get the wrong length."),
-    "eleventh": Exercise(_eleventh, (
-        "All six tests call the layer in one way. Read the arguments of `call`: which of them are "
-        "always the same, or left out?",
-        "What happens in training that does not happen in the tests? What is the output for a "
-        "length of 0? And which two of the three inputs are the same array?",
-        "Take the line with dropout: which change to it does a test miss that never trains?"),
-        "A test sees only what it tries. None of the six tries length 0, training, or keys that "
-        "differ from the values."),
 })
