@@ -50,7 +50,8 @@ KERNELS = {"numpy": (numpy_attention.attention, q, k, v),
            "torch": (torch_attention.attention, tq, tk, tv),
            "fused": (torch_attention.fused_attention, tq, tk, tv), "partial": (partial, tq, tk, tv),
            "tiled": (tiled_attention, tq, tk, tv), "grouped": (grouped_attention, tq, tk, tv),
-           "folded": (folded_attention, tq, tk, tv), "sdpa": (torch_attention.sdpa, tq, tk, tv),
+           "folded": (folded_attention, tq, tk, tv),
+           "sdpa": (torch_attention.sdpa_with_zeros, tq, tk, tv),
            "with a sink": (with_a_sink, tq, tk, tv), "reference": (reference.attention, q, k, v)}
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from utils import checks
 from utils.attention.cache import CausalAttention
 from utils.attention.heads import split_heads
-from utils.attention.torch import sdpa
+from utils.attention.torch import sdpa_with_zeros
 from utils.checks import cache as cache_checks
 
 
@@ -27,7 +27,7 @@ def folded_attention(q, k, v, keep=None):
         keep = keep.expand(batch, n_heads, n_q, n_k)
         keep = keep.reshape(batch, kv_heads, group * n_q, n_k)
     q = q.reshape(batch, kv_heads, group * n_q, d)
-    context = sdpa(q, k, v, keep)  # (b, h_kv, group i, d_v)
+    context = sdpa_with_zeros(q, k, v, keep)  # (b, h_kv, group i, d_v)
     return context.reshape(batch, n_heads, n_q, v.shape[-1])
 
 
@@ -43,7 +43,7 @@ def grouped_attention(q, k, v, keep=None, causal=False):
     if q.shape[-2] == 1 and not causal:
         return folded_attention(q, k, v, keep)
     keep = checks.keep(keep, q, k, v, grouped=True)
-    return sdpa(q, k, v, keep, causal, enable_gqa=True)
+    return sdpa_with_zeros(q, k, v, keep, causal, enable_gqa=True)
 
 
 class GroupedAttention(CausalAttention):

@@ -76,7 +76,7 @@ def attention_per_head(q, k, v, n_heads, keep=None):
     return torch.cat(contexts, dim=-1), torch.stack(weights, dim=1)
 
 
-def sdpa(q, k, v, keep=None, causal=False, **options):
+def sdpa_with_zeros(q, k, v, keep=None, causal=False, **options):
     """Call PyTorch's SDPA; the context of a fully masked row is zero.
 
     (b, h, i, d), (b, h, j, d), (b, h, j, d_v) -> (b, h, i, d_v). ``keep`` is None or a bool tensor
@@ -109,7 +109,7 @@ def fused_attention(q, k, v, keep=None, causal=False, dropout=0.0):
     for ``causal`` with n_q != n_k.
     """
     keep = checks.keep(keep, q, k, v)
-    return sdpa(q, k, v, keep, causal, dropout_p=dropout)
+    return sdpa_with_zeros(q, k, v, keep, causal, dropout_p=dropout)
 
 
 def packed_projection(linear, x, memory=None):
@@ -162,7 +162,7 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self.project(x, memory)
         keep = checks.keep(keep, q, k, v)
         dropout = self.dropout if self.training else 0.0
-        context = sdpa(q, k, v, keep, causal, dropout_p=dropout)
+        context = sdpa_with_zeros(q, k, v, keep, causal, dropout_p=dropout)
         out = self.W_o(merge_heads(context))  # (b, i, e)
         if not return_weights:
             return out

@@ -1,13 +1,12 @@
 """The exercises of the chapter on packed projections and fused attention."""
 
-from itertools import permutations
-
 import torch
+from torch import nn
 
-from utils.checks import difference
+from utils.attention.heads import merge_heads, split_heads
+from utils.attention.torch import attention
 from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import parts, prediction
-from utils.models.ladder import Attention
+from utils.exercises._judges import recognise
 
 P = 0.25   # the probability that `drop` is called with
 
@@ -77,107 +76,120 @@ def _which_are_dropped(dropped, again):
     return f"All {names} lose the same weights: draw one random number for each weight."
 
 
-NAMES = {"W_qkv": (3, 1), "W_o": (1, 1)}   # (out, in) of the new layer, in units of d_model
-MOVED = ("W_qkv.{kind} holds the right {parts} in the order {order}. In which order does `project` "
-         "take them?")
+NAMES = {"W_q": (1, 1), "W_kv": (2, 1), "W_o": (1, 1)}   # (out, in), in units of d_model
+N_Q, N_K = 50, 70   # the lengths for which the stored tensors are counted
 
 
-def _load(load):
-    """Judge load(old), which returns a MultiHeadAttention with the parameters of an Attention."""
-    for d_model, n_heads in ((12, 3), (20, 5)):
-        torch.manual_seed(d_model)
-        old = Attention(d_model, n_heads)
-        before = {name: tensor.clone() for name, tensor in old.state_dict().items()}
-        new = load(old)
-        problem = _form(new, d_model, n_heads) or _numbers(new, before) or _shared(new, old, before)
-        if problem:
-            return f"For Attention({d_model}, {n_heads}): {problem}"
-    return ""
+def _cross(program):
+    """Judge a class Cross(d_model, n_heads, dropout), with k and v packed and with SDPA."""
+    if not (isinstance(program, type) and issubclass(program, nn.Module)):
+        return "Hand over the class itself, a subclass of nn.Module, without making a layer of it."
+    torch.manual_seed(0)
+    layer = program(12, 3, 0.5).double()
+    problem = _cross_form(layer)
+    if problem:
+        return problem
+    x, memory = torch.randn(2, 5, 12).double(), torch.randn(2, 7, 12).double()
+    keep = (torch.arange(7) < torch.tensor([4, 7])[:, None])[:, None, None]   # (b, 1, 1, j)
+    given = keep.clone()
+    layer.eval()
+    out, again = layer(x, memory, keep), layer(x, memory, keep)
+    if not torch.is_tensor(out) or out.shape != x.shape:
+        shape = tuple(out.shape) if torch.is_tensor(out) else type(out).__name__
+        return f"For x (2, 5, 12) and memory (2, 7, 12) it returns {shape}; expected (2, 5, 12)."
+    if not torch.equal(given, keep):
+        return "It changes keep itself; make a new mask."
+    if not torch.equal(out, again):
+        return "After eval(), two calls differ. Who tells SDPA that the layer is in evaluation?"
+    return (_cross_values(layer, x, memory, keep, out) or _cross_stored(program)
+            or _cross_training(layer, x, memory, keep))
 
 
-def _form(new, d_model, n_heads):
-    """Return what is wrong with the layer besides its numbers, or ""."""
-    if not isinstance(new, torch.nn.Module) or not all(hasattr(new, name) for name in NAMES):
-        return f"it returns {type(new).__name__}; expected a MultiHeadAttention."
-    if getattr(new, "n_heads", None) != n_heads:
-        return f"the new layer has {getattr(new, 'n_heads', None)} heads, the old one {n_heads}."
+def _cross_form(layer):
+    """Return what is wrong with the parameters of a layer of 12 dimensions, or ""."""
     for name, units in NAMES.items():
-        got, want = tuple(getattr(new, name).weight.shape), tuple(n * d_model for n in units)
-        if got != want:
-            return f"{name}.weight is {got}; expected {want}."
-        if getattr(new, name).bias is None:
-            return f"{name} has no bias, but the old layer has biases."
+        part, want = getattr(layer, name, None), tuple(12 * n for n in units)
+        if not isinstance(part, nn.Linear):
+            return f"The layer has no nn.Linear named {name}."
+        if tuple(part.weight.shape) != want:
+            return f"{name}.weight is {tuple(part.weight.shape)} for d_model = 12; expected {want}."
     return ""
 
 
-def _numbers(new, old):
-    """Return what is wrong with the numbers of the new layer, or ""; old: {name: tensor}."""
-    for kind in ("weight", "bias"):
-        blocks = {name: old[f"W_{name}.{kind}"] for name in "qkv"}
-        problem = (_packed(getattr(new.W_qkv, kind), blocks, kind)
-                   or _output(getattr(new.W_o, kind), old[f"W_o.{kind}"], kind))
-        if problem:
-            return problem
-    return ""
-
-
-def _packed(got, blocks, kind):
-    """Return what is wrong with a weight or bias of W_qkv, or ""; blocks: {"q": tensor, …}."""
-    for order in permutations("qkv"):
-        if difference(got, torch.cat([blocks[name] for name in order])) < 1e-6:
-            parts = "matrices" if kind == "weight" else "biases"
-            return "" if order == tuple("qkv") else MOVED.format(
-                kind=kind, parts=parts, order=", ".join(order))
-    if kind == "weight" and difference(got, torch.cat([w.mT for w in blocks.values()])) < 1e-6:
-        return "each matrix in W_qkv.weight is transposed. Both layers store (out, in)."
-    for name in blocks:
-        if difference(got, torch.cat([blocks[name]] * 3)) < 1e-6:
-            return f"all three parts of W_qkv.{kind} come from W_{name}."
-    return (f"W_qkv.{kind} does not hold the {kind} of W_q, W_k and W_v, one below the other. Has "
-            "it been copied?")
-
-
-def _output(got, want, kind):
-    """Return what is wrong with a weight or bias of W_o, or ""."""
-    if difference(got, want) < 1e-6:
-        return ""
-    if kind == "weight" and difference(got, want.mT) < 1e-6:
-        return "W_o.weight is transposed. Both layers store (out, in)."
-    return f"W_o.{kind} is not that of the old layer. Has it been copied?"
-
-
-def _shared(new, old, before):
-    """Return a message if old was changed, or if a change of old changes new, else ""."""
-    for name, tensor in old.state_dict().items():
-        if not torch.equal(tensor, before[name]):
-            return f"it changes {name} of the old layer."
+def _cross_values(layer, x, memory, keep, out):
+    """Return what is wrong with the output of a layer in evaluation, or ""."""
     with torch.no_grad():
-        for tensor in old.parameters():
-            tensor.add_(1)
-    return "" if not _numbers(new, before) else (
-        "if old is trained further, the new layer changes as well. Do both hold the same tensor?")
+        message = recognise(out.detach(), _cross_candidates(layer, x, memory, keep), 1e-9)
+    return ("The output differs from the reference. Compare the context with that of `attention` "
+            "on the same q, k and v.") if message is None else message
+
+
+def _cross_candidates(layer, x, memory, keep):
+    """Yield (output, message): the right one with "", then those of known mistakes."""
+    q, (k, v) = layer.W_q(x), layer.W_kv(memory).chunk(2, dim=-1)
+
+    def run(k, v, mask=keep, split=split_heads, merge=merge_heads):
+        context, _ = attention(split(q, 3), split(k, 3), split(v, 3), mask)
+        return layer.W_o(merge(context))
+
+    def torn(side, n_heads):
+        return side.reshape(side.shape[0], n_heads, side.shape[1], -1)
+
+    def torn_merge(context):
+        return context.reshape(context.shape[0], context.shape[2], -1)
+
+    whole = attention(q, k, v, keep[:, 0])[0]
+    yield run(k, v), ""
+    yield run(v, k), "It takes the rows of W_kv in the order v, k."
+    yield run(k, v, None), "Padded keys get weight: the mask is not passed on."
+    yield run(k, v, ~keep), "The mask is inverted. What does True mean in a bool mask of SDPA?"
+    yield run(k, v, torch.ones(5, 7, dtype=torch.bool).tril()), (
+        "It applies a causal mask in place of keep, but x and memory are two sequences.")
+    yield run(k, v, split=torn), "The heads are torn: in the split, the transpose is missing."
+    yield run(k, v, merge=torn_merge), "The heads are torn in the merge: the transpose is missing."
+    yield layer.W_o(whole), "It computes one head of 12 dimensions in place of three of 4."
+    yield merge_heads(attention(*(split_heads(side, 3) for side in (q, k, v)), keep)[0]), (
+        "It returns the context, without the product by W_o.")
+
+
+def _cross_stored(program):
+    """Return a message if a layer without dropout stores its attention weights, or ""."""
+    layer, kept = program(12, 3, 0.0), []
+
+    def note(tensor):
+        kept.append(tuple(tensor.shape))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        layer(torch.randn(1, N_Q, 12), torch.randn(1, N_K, 12),
+              torch.ones(1, 1, 1, N_K, dtype=torch.bool))
+    large = [shape for shape in kept if torch.Size(shape).numel() >= 3 * N_Q * N_K]
+    return "" if not large else (
+        f"The outputs are right, but for {N_Q} queries and {N_K} keys PyTorch stores a tensor "
+        f"{large[0]}: the weights of all heads. Which function computes the context without them?")
+
+
+def _cross_training(layer, x, memory, keep):
+    """Return a message if a layer with dropout 0.5 drops nothing in training, or ""."""
+    layer.train()
+    if torch.equal(layer(x, memory, keep), layer(x, memory, keep)):
+        return "With dropout = 0.5, two calls in training are equal, so nothing is dropped."
+    return ""
 
 
 check = Check({
+    "cross": Exercise(_cross, (
+        "Begin with PackedAttention. W_q is a matrix of its own, and W_kv has 2 * d_model rows. "
+        "Which two sizes do their inputs have?",
+        "chunk(2, dim=-1) cuts W_kv(memory) into k and v. Each side is split into heads alone, "
+        "because q has i rows, and k and v have j.",
+        "SDPA takes the mask as attn_mask. The flag is_causal belongs to self-attention; leave it "
+        "out here."),
+        "Two products make q, k and v, and PyTorch stores no weights."),
     "drop": Exercise(_drop, (
         "torch.rand_like(weights) draws one number from 0 to 1 for each weight. How likely is it "
         "to be at least p?",
         "In training: multiply by a tensor of 0 and 1, then divide by 1 - p. In evaluation: return "
         "the weights."),
         "On average each weight keeps its size, and in evaluation nothing is random."),
-    "packed": Exercise(parts({
-        "load": _load,
-        "raises": prediction(False, "load_state_dict compares names and shapes. Do they differ?"),
-        "other outputs": prediction(True, "With your parameters, which block does the colleague's "
-                                          "class take for k?"),
-        "other losses": prediction(False, "Suppose that you exchange two blocks in each of the "
-                                          "hundred random matrices. Which class do you get, and "
-                                          "are these matrices less likely than before?")}), (
-        "Make a MultiHeadAttention of the right size first. d_model is old.W_q.in_features.",
-        "torch.cat puts the rows of several matrices below each other. The biases are packed in "
-        "the same order.",
-        "new.load_state_dict({...}) copies numbers. Its keys are W_qkv.weight, W_qkv.bias, "
-        "W_o.weight and W_o.bias."),
-        "The order of the blocks is only a convention. It matters when parameters come from "
-        "another program, and then no error is raised."),
 })

@@ -1,12 +1,12 @@
 """Attempts at the exercises on packed projections and fused attention."""
 
-import copy
+import math
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from utils.attention.torch import MultiHeadAttention
-from utils.models.ladder import Attention
+from utils.attention.heads import merge_heads, split_heads
 
 
 def drop(weights, p, training):
@@ -59,94 +59,138 @@ def none_dropped_but_scaled(weights, p, training):
     return weights / (1 - p) if training else weights
 
 
-def load(old, order="qkv", wide=None, transpose=False, biases=True, output=True):
-    """Return the new layer; the options make mistakes."""
-    new = MultiHeadAttention(wide or old.W_o.in_features, old.n_heads)
-    three = [getattr(old, f"W_{name}") for name in order]
-    state = {"W_qkv.weight": torch.cat([linear.weight.T if transpose else linear.weight
-                                        for linear in three])}
-    if biases:
-        state["W_qkv.bias"] = torch.cat([linear.bias for linear in three])
-    if output:
-        state |= {"W_o.weight": old.W_o.weight, "W_o.bias": old.W_o.bias}
-    new.load_state_dict(state, strict=False)
-    return new
+class Cross(nn.Module):
+    """The right answer; its subclasses make mistakes."""
+
+    def __init__(self, d_model, n_heads, dropout=0.0):
+        super().__init__()
+        self.n_heads, self.dropout = n_heads, dropout
+        self.W_q = nn.Linear(d_model, d_model)
+        self.W_kv = nn.Linear(d_model, 2 * d_model)
+        self.W_o = nn.Linear(d_model, d_model)
+
+    def project(self, memory):
+        return self.W_kv(memory).chunk(2, dim=-1)
+
+    def split(self, side):
+        return split_heads(side, self.n_heads)
+
+    def attend(self, q, k, v, keep):
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=keep, dropout_p=self.dropout if self.training else 0.0)
+
+    def forward(self, x, memory, keep):
+        q, (k, v) = self.W_q(x), self.project(memory)
+        context = self.attend(self.split(q), self.split(k), self.split(v), keep)
+        return self.finish(context)
+
+    def finish(self, context):
+        return self.W_o(merge_heads(context))
 
 
-def by_rows(old):
-    e = old.W_q.weight.shape[0]
-    new = MultiHeadAttention(e, old.n_heads)
-    with torch.no_grad():
-        for n, linear in enumerate((old.W_q, old.W_k, old.W_v)):
-            new.W_qkv.weight[n * e:(n + 1) * e] = linear.weight
-            new.W_qkv.bias[n * e:(n + 1) * e] = linear.bias
-        new.W_o.weight.copy_(old.W_o.weight)
-        new.W_o.bias.copy_(old.W_o.bias)
-    return new
+class CutMatrix(Cross):
+    def project(self, memory):
+        w_k, w_v = self.W_kv.weight.chunk(2)
+        b_k, b_v = self.W_kv.bias.chunk(2)
+        return F.linear(memory, w_k, b_k), F.linear(memory, w_v, b_v)
 
 
-def copied_output_layer(old):
-    new = load(old, output=False)
-    new.W_o = copy.deepcopy(old.W_o)
-    return new
+class WholeMask(Cross):
+    def attend(self, q, k, v, keep):
+        return super().attend(q, k, v, keep.expand(-1, -1, q.shape[2], -1))
 
 
-def same_output_layer(old):
-    new = load(old, output=False)
-    new.W_o = old.W_o
-    return new
+class ValuesFirst(Cross):
+    def project(self, memory):
+        return self.W_kv(memory).chunk(2, dim=-1)[::-1]
 
 
-def side_by_side(old):
-    new = MultiHeadAttention(old.W_o.in_features, old.n_heads)
-    three = [old.W_q.weight, old.W_k.weight, old.W_v.weight]
-    new.load_state_dict({"W_qkv.weight": torch.cat(three, dim=-1)}, strict=False)
-    return new
+class ThreeParts(Cross):
+    def __init__(self, d_model, n_heads, dropout=0.0):
+        super().__init__(d_model, n_heads, dropout)
+        self.W_kv = nn.Linear(d_model, 3 * d_model)
 
 
-def transposed_output(old):
-    new = load(old)
-    with torch.no_grad():
-        new.W_o.weight.copy_(old.W_o.weight.T)
-    return new
+class NoMask(Cross):
+    def attend(self, q, k, v, keep):
+        return F.scaled_dot_product_attention(
+            q, k, v, dropout_p=self.dropout if self.training else 0.0)
 
 
-def moved_biases(old):
-    new = load(old, biases=False)
-    with torch.no_grad():
-        new.W_qkv.bias.copy_(torch.cat([old.W_k.bias, old.W_q.bias, old.W_v.bias]))
-    return new
+class Inverted(Cross):
+    def attend(self, q, k, v, keep):
+        return super().attend(q, k, v, ~keep)
 
 
-def one_head(old):
-    new = load(old)
-    new.n_heads = 1
-    return new
+class Torn(Cross):
+    def split(self, side):
+        return side.reshape(side.shape[0], self.n_heads, side.shape[1], -1)
 
 
-def emptied(old):
-    new = load(old)
-    with torch.no_grad():
-        old.W_q.weight.zero_()
-    return new
+class TornMerge(Cross):
+    def finish(self, context):
+        return self.W_o(context.reshape(context.shape[0], context.shape[2], -1))
 
 
-def without_bias(old):
-    new = MultiHeadAttention(old.W_o.in_features, old.n_heads, bias=False)
-    three = [old.W_q.weight, old.W_k.weight, old.W_v.weight]
-    new.load_state_dict({"W_qkv.weight": torch.cat(three), "W_o.weight": old.W_o.weight})
-    return new
+class OneHead(Cross):
+    def split(self, side):
+        return side[:, None]
 
 
-def mistaken(**options):
-    return lambda old: load(old, **options)
+class NoOutput(Cross):
+    def finish(self, context):
+        return merge_heads(context)
 
 
-ANSWER = {"load": load, "raises": False, "other outputs": True, "other losses": False}
+class AlwaysDropping(Cross):
+    def attend(self, q, k, v, keep):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=self.dropout)
+
+
+class NeverDropping(Cross):
+    def attend(self, q, k, v, keep):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+
+
+class Separate(Cross):
+    def attend(self, q, k, v, keep):
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(~keep, -math.inf).softmax(dim=-1)
+        return F.dropout(weights, self.dropout, self.training) @ v
+
+
+class Causal(Cross):
+    def attend(self, q, k, v, keep):
+        return F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=self.dropout if self.training else 0.0)
+
+
+class NoScale(Cross):
+    def attend(self, q, k, v, keep):
+        return F.scaled_dot_product_attention(
+            q, k, v, keep, self.dropout if self.training else 0.0, scale=1.0)
+
+
+class InPlace(Cross):
+    def attend(self, q, k, v, keep):
+        return super().attend(q, k, v, keep.fill_(True))
+
+
+class NotMerged(Cross):
+    def finish(self, context):
+        return context
+
+
+class OtherNames(Cross):
+    def __init__(self, d_model, n_heads, dropout=0.0):
+        super().__init__(d_model, n_heads, dropout)
+        self.kv = self.W_kv
+        del self.W_kv
+
 
 RIGHT = {
     "drop": [drop, by_bernoulli, lambda weights, p, training: F.dropout(weights, p, training)],
-    "packed": [ANSWER, ANSWER | {"load": by_rows}, ANSWER | {"load": copied_output_layer}]}
+    "cross": [Cross, CutMatrix, WholeMask]}
 
 WRONG = {
     "drop": [
@@ -161,27 +205,22 @@ WRONG = {
         (lambda weights, p, training: F.dropout(weights, p), "in evaluation nothing is dropped"),
         (lambda weights, p, training: F.dropout(weights, p, training)[0], "it returns (3, 50, 70)"),
         (lambda weights, p, training: None if training else weights, "it returns NoneType")],
-    "packed": [
-        (ANSWER | {"load": mistaken(order="qvk")}, "in the order q, v, k"),
-        (ANSWER | {"load": mistaken(order="qqq")}, "all three parts of W_qkv.weight come from W_q"),
-        (ANSWER | {"load": mistaken(transpose=True)}, "each matrix in W_qkv.weight is transposed"),
-        (ANSWER | {"load": mistaken(biases=False)}, "W_qkv.bias does not hold the bias of W_q"),
-        (ANSWER | {"load": mistaken(output=False)}, "W_o.weight is not that of the old layer"),
-        (ANSWER | {"load": mistaken(wide=24)}, "raises RuntimeError"),
-        (ANSWER | {"load": lambda old: MultiHeadAttention(24, 3)}, "expected (36, 12)"),
-        (ANSWER | {"load": lambda old: MultiHeadAttention(12, 3)}, "Has it been copied?"),
-        (ANSWER | {"load": lambda old: load(Attention(12, 3))}, "Has it been copied?"),
-        (ANSWER | {"load": side_by_side}, "raises RuntimeError"),
-        (ANSWER | {"load": same_output_layer}, "Do both hold the same tensor?"),
-        (ANSWER | {"load": transposed_output}, "W_o.weight is transposed"),
-        (ANSWER | {"load": moved_biases}, "W_qkv.bias holds the right biases in the order k, q, v"),
-        (ANSWER | {"load": one_head}, "the new layer has 1 heads, the old one 3"),
-        (ANSWER | {"load": emptied}, "it changes W_q.weight of the old layer"),
-        (ANSWER | {"load": without_bias}, "W_qkv has no bias"),
-        (ANSWER | {"load": lambda old: old}, "it returns Attention; expected"),
-        (ANSWER | {"load": lambda old: load(old).state_dict()}, "it returns OrderedDict"),
-        (ANSWER | {"raises": True}, "compares names and shapes"),
-        (ANSWER | {"other outputs": False}, "class take for k"),
-        (ANSWER | {"other losses": True}, "Which class do you get"),
-        (ANSWER | {"other losses": "no"}, "Answer True or False"),
-        (ANSWER | {"raises": None}, "Still open: raises")]}
+    "cross": [
+        (ValuesFirst, "in the order v, k"),
+        (ThreeParts, "W_kv.weight is (36, 12) for d_model = 12; expected (24, 12)"),
+        (NoMask, "the mask is not passed on"),
+        (Inverted, "The mask is inverted"),
+        (Torn, "in the split, the transpose is missing"),
+        (TornMerge, "torn in the merge"),
+        (OneHead, "one head of 12 dimensions"),
+        (NoOutput, "without the product by W_o"),
+        (AlwaysDropping, "After eval(), two calls differ"),
+        (NeverDropping, "so nothing is dropped"),
+        (Separate, "stores a tensor (1, 3, 50, 70): the weights of all heads"),
+        (Causal, "It applies a causal mask"),
+        (NoScale, "The output differs from the reference"),
+        (InPlace, "It changes keep itself"),
+        (NotMerged, "it returns (2, 3, 5, 4)"),
+        (OtherNames, "no nn.Linear named W_kv"),
+        (Cross(12, 3), "Hand over the class itself"),
+        (lambda x, memory, keep: x, "Hand over the class itself")]}
