@@ -12,8 +12,7 @@ THREADS := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 NOTEBOOK_ENV := $(THREADS) TQDM_DISABLE=1
 UNIT := $(THREADS) $(PYTEST) -n 2 --dist loadgroup
 NBVAL := $(PYTEST) -c tests/nbval.ini --rootdir=.
-# The two pages that train longest: make test leaves them to make test-all.
-LONG := chapters/4_transformer/language_model.ipynb chapters/4_transformer/your_own_transformer.ipynb
+QUICK := $(PYTEST) -c tests/nbval_quick.ini --rootdir=.
 # The same notebooks as a machine without AVX would run them: sums come out in another order.
 # (TensorFlow without oneDNN: that cannot do without the float16 of processors that have it.)
 OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 TF_ENABLE_ONEDNN_OPTS=0
@@ -61,15 +60,15 @@ lint: .venv/.ready
 unit: .venv/.ready
 	$(UNIT) -m "not site and not slow"
 
-notebooks: .venv/.ready  ## run the notebooks again (but for two) and compare what they give with what they store
-	$(NOTEBOOK_ENV) $(NBVAL) chapters $(LONG:%=--ignore=%)
+notebooks: .venv/.ready  ## run the quick notebooks again and compare what they give with what they store
+	$(NOTEBOOK_ENV) $(QUICK) chapters
 
 site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
 	$(PYTEST) -n 2 -m "site and not slow"
 
-test-slow: .venv/.ready  ## the tests that are marked slow, and the two notebooks that train longest
+test-slow: .venv/.ready  ## the tests that are marked slow, and the notebooks that train longest
 	$(UNIT) -m slow
-	$(NOTEBOOK_ENV) $(NBVAL) $(LONG)
+	$(NOTEBOOK_ENV) $(NBVAL) $$(sed -n 's/^ *--ignore=//p' tests/nbval_quick.ini)
 
 # All but two pages that train: there they take a quarter of an hour each, and what they have
 # compared are truth values and counts.
