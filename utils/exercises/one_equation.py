@@ -9,8 +9,7 @@ from utils import parity
 from utils.attention.heads import merge_heads, split_heads
 from utils.checks import TOLERANCES
 from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import doctor_report, parts, prediction
-from utils.exercises._one_equation_order import judge_sum
+from utils.exercises._judges import doctor_report
 from utils.parity.ten import project
 
 
@@ -171,11 +170,4 @@ check = Check({
         "One right program, Keras, rounds 1/√d_head to float32. Powers of 2 stay as they are."),
         "A test only catches what its sizes reveal: change every size, and also which is larger. "
         "And it must let right programs pass."),
-    "any_order": Exercise(parts({
-        "fsum": prediction(1, "fsum rounds once, after the exact sum. Could the result depend on "
-                              "the order?"),
-        "mine": judge_sum}), (
-        "You may change the order of the terms before the first addition.",
-        "Put them in a fixed order. Then the order in which they came does not matter."),
-        "A fixed order of addition gives the same bits. Fast kernels do not fix the order."),
 })

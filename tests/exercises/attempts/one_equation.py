@@ -1,7 +1,6 @@
 """Attempts at the exercises on eleven programs and one equation."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import torch
@@ -44,32 +43,11 @@ def torn(context):
     return context.reshape(len(context), context.shape[2], -1)
 
 
-def in_turn(terms):
-    total = 0.0
-    for term in terms:
-        total += term
-    return total
-
-
-def compensated(terms):
-    total, lost = 0.0, 0.0
-    for term in terms:
-        new = total + term
-        lost += (total - new) + term if abs(total) >= abs(term) else (term - new) + total
-        total = new
-    return total + lost
-
-
 RIGHT = {
     "twelfth": [bmm, heads_outside],
     "ninth_case": [NINTH, NINTH | {"causal": True, "n_q": np.int64(12)},
                    {name: float(size) for name, size in NINTH.items()},
-                   NINTH | {"d_head": 1, "n_heads": 5, "self_attention": False}],
-    "any_order": [{"fsum": 1, "mine": lambda terms: in_turn(sorted(terms))},
-                  {"fsum": 1, "mine": lambda terms: float(sum(map(Fraction, terms)))},
-                  {"fsum": np.int64(1), "mine": lambda terms: np.sort(terms).sum()},
-                  {"fsum": 1, "mine": lambda terms: torch.tensor(
-                      terms, dtype=torch.float64).sort().values.cumsum(0)[-1]}]}
+                   NINTH | {"d_head": 1, "n_heads": 5, "self_attention": False}]}
 
 WRONG = {
     "twelfth": [
@@ -94,20 +72,4 @@ WRONG = {
         (NINTH | {"padding": False}, "the mask of the second"),
         (NINTH | {"n_q": 4000}, "n_q must be a whole number from 1 to 40"),
         ({"heads": 4}, "a dict of options of parity.case"),
-        (NINTH | {"d_head": 4.5}, "d_head must be a whole number")],
-    "any_order": [
-        ({"fsum": 1, "mine": in_turn}, "added in the order in which they come"),
-        ({"fsum": 1, "mine": sum}, "different sums"),
-        ({"fsum": 1, "mine": lambda terms: np.array(terms).sum()}, "each addition rounds"),
-        ({"fsum": 1, "mine": compensated}, "does not remove them"),
-        ({"fsum": 1, "mine": lambda terms: round(in_turn(terms), 9)}, "digits are lost"),
-        ({"fsum": 1, "mine": math.fsum}, "this uses fsum again"),
-        ({"fsum": 1, "mine": lambda terms: math.fsum(sorted(terms))}, "this uses fsum again"),
-        ({"fsum": 1, "mine": 0.5}, "its name, without calling it"),
-        ({"fsum": 1, "mine": max}, "the sum of 12 numbers is wrong by up to"),
-        ({"fsum": 1, "mine": lambda terms: terms.sort()}, "returns NoneType, not a number"),
-        ({"fsum": 1, "mine": lambda terms: in_turn(sorted(terms, key=abs))},
-         "no two different terms may count as equal"),
-        ({"fsum": 1000, "mine": None}, "rounds once"),
-        ({"fsum": 1, "mine": lambda terms: terms.sum()}, "raises AttributeError"),
-        (in_turn, "with the keys")]}
+        (NINTH | {"d_head": 4.5}, "d_head must be a whole number")]}
