@@ -105,8 +105,8 @@ def first(node):
 def face(package, links):
     """Yield the entries of what a package re-exports from its own modules."""
     for node in parsed(package / "__init__.py").body:
-        if isinstance(node, ast.ImportFrom):
-            path = ROOT.joinpath(*node.module.split(".")).with_suffix(".py")
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+            path = package.joinpath(*node.module.split(".")).with_suffix(".py")
             names = {alias.name for alias in node.names}
             if path.exists():
                 tree = parsed(path)

@@ -8,7 +8,7 @@ import warnings
 from importlib.util import find_spec
 from types import ModuleType
 
-from utils import setup
+from . import setup
 
 NAMES = ("torch", "tensorflow", "numpy")
 

@@ -8,7 +8,7 @@ fully masked row, the context and the gradients are zero; this is a convention o
 
 import numpy as np
 
-from utils import checks
+from . import checks
 
 
 def float64(x):

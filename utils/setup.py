@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 COURSE = Path(__file__).resolve().parents[1]  # the folder that holds utils, chapters and data
+PACKAGE = Path(__file__).resolve().parent.name  # "utils"; "one_equation" where it was installed
 
 # The oldest supported versions: those of Colab, which `make test-colab` runs. For torch it is a
 # newer one, because older builds for the CPU are not available everywhere.

@@ -8,7 +8,7 @@ arrays; ``torch.as_tensor`` and TensorFlow accept them unchanged.
 
 import numpy as np
 
-from utils import checks
+from . import checks
 
 BATCH = 2      # b: examples
 N_Q = 5        # i: queries

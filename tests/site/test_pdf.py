@@ -22,7 +22,7 @@ def flat(text):
     return re.sub(r"\s+", "", unicodedata.normalize("NFKC", text))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def printed(chromium, site, tmp_path_factory):
     """Print the book; return the PDF's reader, and the HTML that was printed."""
     work = tmp_path_factory.mktemp("pdf")
@@ -30,7 +30,7 @@ def printed(chromium, site, tmp_path_factory):
     return PdfReader(work / pdf.NAME), work / "book.html"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sheets(printed):
     """Return the text of each sheet below its head and its number, without spaces."""
     furniture = re.compile(r"\A(.*\n)?\d+\n")
@@ -39,7 +39,7 @@ def sheets(printed):
             for sheet in printed[0].pages]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def span(printed):
     """Return a function: a page's own sheets, as numbers from 0."""
     reader = printed[0]

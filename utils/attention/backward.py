@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from utils import checks
-from utils.attention.numpy import masked_softmax
+from .. import checks
+from .numpy import masked_softmax
 
 
 def check_grad_out(grad_out, shape):

@@ -6,9 +6,9 @@ indices, so the result does not depend on the chunks in which a sequence arrived
 
 import torch
 
-from utils.attention.heads import merge_heads
-from utils.attention.torch import MultiHeadAttention, fused_attention
-from utils.checks import cache as cache_checks
+from ..checks import cache as cache_checks
+from .heads import merge_heads
+from .torch import MultiHeadAttention, fused_attention
 
 
 def visible(queries, keys, window=None):

@@ -6,9 +6,9 @@ creates them once and passes them, so that they can be trained.
 
 import torch
 
-from utils import checks
-from utils.attention.heads import merge_heads, split_heads
-from utils.attention.torch import attention
+from .. import checks
+from .heads import merge_heads, split_heads
+from .torch import attention
 
 
 def causal_mask(seq):

@@ -9,9 +9,9 @@ import math
 
 import torch
 
-from utils import checks
-from utils.attention.torch import masked_softmax
-from utils.checks import departures as departure_checks
+from .. import checks
+from ..checks import departures as departure_checks
+from .torch import masked_softmax
 
 
 def soft_capped(scores, cap):

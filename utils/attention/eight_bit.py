@@ -7,8 +7,8 @@ import math
 
 import torch
 
-from utils.attention.paged import SharedCache
-from utils.checks import paged as paged_checks
+from ..checks import paged as paged_checks
+from .paged import SharedCache
 
 
 def quantise(x):

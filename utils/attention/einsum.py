@@ -12,8 +12,8 @@ import torch
 from einops import rearrange
 from torch import nn
 
-from utils import checks
-from utils.attention.torch import masked_softmax
+from .. import checks
+from .torch import masked_softmax
 
 
 class MultiHeadAttentionNew(nn.Module):

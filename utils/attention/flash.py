@@ -13,8 +13,8 @@ import math
 import torch
 from torch.autograd.function import once_differentiable
 
-from utils import checks
-from utils.checks.causal import tiled_keep
+from .. import checks
+from ..checks.causal import tiled_keep
 
 
 def partial(q, k, v, keep=None):

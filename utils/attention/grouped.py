@@ -6,11 +6,11 @@ head, https://arxiv.org/abs/1911.02150; groups, https://arxiv.org/abs/2305.13245
 
 from torch import nn
 
-from utils import checks
-from utils.attention.cache import CausalAttention
-from utils.attention.heads import split_heads
-from utils.attention.torch import sdpa_with_zeros
-from utils.checks import cache as cache_checks
+from .. import checks
+from ..checks import cache as cache_checks
+from .cache import CausalAttention
+from .heads import split_heads
+from .torch import sdpa_with_zeros
 
 
 def folded_attention(q, k, v, keep=None):

@@ -1,6 +1,6 @@
 """Split the last axis into heads, and merge them. Taught in chapter `view_and_transpose`."""
 
-from utils import checks
+from .. import checks
 
 
 def split_heads(x, n_heads):

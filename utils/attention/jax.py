@@ -7,7 +7,7 @@ A layer is a function, and its parameters are a dict whose arrays have an axis f
 
 import math
 
-from utils import checks, frameworks
+from .. import checks, frameworks
 
 jax = frameworks.jax()
 

@@ -11,7 +11,7 @@ import math
 
 import torch
 
-from utils.checks import long_context as long_checks
+from ..checks import long_context as long_checks
 
 
 def frequencies(d, base=10_000.0, share=1.0):

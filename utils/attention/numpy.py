@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from utils import checks
+from .. import checks
 
 
 def additive_scores(q, k, W_q, W_k, w_v):

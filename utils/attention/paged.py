@@ -6,9 +6,9 @@
 
 import torch
 
-from utils import checks
-from utils.attention.ragged import ragged_attention, starts
-from utils.checks import paged as paged_checks, ragged as ragged_checks
+from .. import checks
+from ..checks import paged as paged_checks, ragged as ragged_checks
+from .ragged import ragged_attention, starts
 
 
 class BlockTables:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from utils import checks, masks
+from .. import checks, masks
 
 
 def sinusoidal(positions, e, base=10_000.0):

@@ -6,9 +6,9 @@ where each sequence begins. Taught in chapter `serving`.
 
 import torch
 
-from utils import checks, masks
-from utils.attention.grouped import grouped_attention
-from utils.checks import ragged as ragged_checks
+from .. import checks, masks
+from ..checks import ragged as ragged_checks
+from .grouped import grouped_attention
 
 
 def starts(lengths):

@@ -10,8 +10,8 @@ import math
 import torch
 from torch import nn
 
-from utils import checks
-from utils.attention.positions import alibi_bias
+from .. import checks
+from .positions import alibi_bias
 
 
 class PrepareForMultiHeadAttention(nn.Module):

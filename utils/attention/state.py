@@ -11,8 +11,8 @@ qwen3_next/modeling_qwen3_next.py. Taught in chapter `state_not_cache`.
 
 import torch
 
-from utils import checks
-from utils.checks import state as state_checks
+from .. import checks
+from ..checks import state as state_checks
 
 
 def recurrent(q, k, v, log_decay=None, beta=None, state=None):

@@ -7,7 +7,7 @@ all other modules.
 
 import math
 
-from utils import checks, frameworks
+from .. import checks, frameworks
 
 tf = frameworks.tensorflow()
 

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils import checks
-from utils.attention.heads import merge_heads, split_heads
-from utils.checks.causal import square, with_causal
+from .. import checks
+from ..checks.causal import square, with_causal
+from .heads import merge_heads, split_heads
 
 
 def masked_softmax(scores, keep=None):

@@ -4,8 +4,8 @@
 imported from their own modules: ``utils.checks.cache``, ``utils.checks.causal``.
 """
 
-from utils.checks.arguments import boolean, corner, divisible, drop, heads, keep, lengths, per_head
-from utils.checks.compare import (
+from .arguments import boolean, corner, divisible, drop, heads, keep, lengths, per_head
+from .compare import (
     TOLERANCES,
     check_close,
     check_shapes,
@@ -14,9 +14,9 @@ from utils.checks.compare import (
     dtype_name,
     to_numpy,
 )
-from utils.checks.dialects import head_parameters, sequence_first, sequence_mask, valid_lens
-from utils.checks.numbers import angles, count, counts, integers, layer, probability, writing
-from utils.checks.sides import array, inputs, same_kind, scores, sides, tokens
+from .dialects import head_parameters, sequence_first, sequence_mask, valid_lens
+from .numbers import angles, count, counts, integers, layer, probability, writing
+from .sides import array, inputs, same_kind, scores, sides, tokens
 
 __all__ = [
     "TOLERANCES", "angles", "array", "boolean", "check_close", "check_shapes", "corner", "count",

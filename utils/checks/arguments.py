@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 
-from utils.checks.compare import check_shapes, dtype_name, to_numpy
-from utils.checks.numbers import count, counts, layer
-from utils.checks.sides import LEFT_OUT, framework, sides
+from .compare import check_shapes, dtype_name, to_numpy
+from .numbers import count, counts, layer
+from .sides import LEFT_OUT, framework, sides
 
 
 def divisible(d_model, n_heads):

@@ -2,8 +2,8 @@
 
 import torch
 
-from utils.checks.numbers import count, counts
-from utils.checks.sides import inputs, sides
+from .numbers import count, counts
+from .sides import inputs, sides
 
 
 def window(window):

@@ -2,7 +2,7 @@
 
 import torch
 
-from utils import checks
+from .. import checks
 
 
 def tiled_keep(q, k, v, keep, causal, tile):

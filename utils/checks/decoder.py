@@ -1,6 +1,6 @@
 """Checks of the arguments of ``utils.models.decoder`` and ``utils.models.hugging_face``."""
 
-from utils.checks.numbers import count
+from .numbers import count
 
 PLACES = ("before_attention", "after_attention", "before_feed_forward", "after_feed_forward")
 

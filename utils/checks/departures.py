@@ -3,8 +3,8 @@
 import math
 import numbers
 
-from utils.checks.arguments import keep as fitting
-from utils.checks.sides import array, same_kind
+from .arguments import keep as fitting
+from .sides import array, same_kind
 
 
 def cap(scores, cap):

@@ -4,9 +4,9 @@ import sys
 
 import numpy as np
 
-from utils.checks.arguments import _broadcasts, boolean
-from utils.checks.compare import check_shapes, dtype_name, to_numpy
-from utils.checks.sides import FRAMEWORKS, array, framework
+from .arguments import _broadcasts, boolean
+from .compare import check_shapes, dtype_name, to_numpy
+from .sides import FRAMEWORKS, array, framework
 
 # The axes of the inputs and the parameters of ``attention.jax``: e and f are d_in, o is d_out.
 HEAD_PARAMETERS = {"x": "b i e", "memory": "b j f", "W_q": "e h d", "W_k": "f h d",

@@ -3,8 +3,8 @@
 import math
 import numbers
 
-from utils.checks.numbers import angles, count
-from utils.checks.sides import array
+from .numbers import angles, count
+from .sides import array
 
 
 def rotated(d, base, share=1.0):

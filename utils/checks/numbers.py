@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from utils.checks.compare import to_numpy
+from .compare import to_numpy
 
 
 def count(value, name, least=1):

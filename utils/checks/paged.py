@@ -1,8 +1,8 @@
 """Checks of the arguments of ``utils.attention.paged`` and ``eight_bit``."""
 
-from utils.checks import cache as cache_checks
-from utils.checks.numbers import count, counts
-from utils.checks.sides import array, framework
+from . import cache as cache_checks
+from .numbers import count, counts
+from .sides import array, framework
 
 
 def sizes(n_layers, n_heads, d, d_v):

@@ -2,9 +2,9 @@
 
 import torch
 
-from utils.checks import cache as cache_checks
-from utils.checks.numbers import integers
-from utils.checks.sides import array, framework
+from . import cache as cache_checks
+from .numbers import integers
+from .sides import array, framework
 
 
 def lengths(lengths, least=0):

@@ -2,8 +2,8 @@
 
 import numbers
 
-from utils.checks.numbers import count, writing
-from utils.checks.sides import array
+from .numbers import count, writing
+from .sides import array
 
 
 def options(logits, temperature, top_k, top_p):

@@ -2,7 +2,7 @@
 
 import sys
 
-from utils.checks.compare import dtype_name
+from .compare import dtype_name
 
 FRAMEWORKS = {"numpy": "a NumPy array", "torch": "a PyTorch tensor",
               "tensorflow": "a TensorFlow tensor", "jax": "a JAX array"}

@@ -3,7 +3,7 @@
 import math
 import sys
 
-from utils.checks.sides import FRAMEWORKS, array, framework, same_kind, sides
+from .sides import FRAMEWORKS, array, framework, same_kind, sides
 
 ROWS = "(…, i), one number for each token of k"
 

@@ -1,5 +1,5 @@
 """``python -m utils.doctor FILE.py:NAME``."""
 
-from utils.doctor import command
+from . import command
 
 raise SystemExit(command.main())

@@ -1,4 +1,4 @@
-"""The process in which ``utils.doctor.command`` runs the reader's file."""
+"""The process in which ``command`` runs the reader's file."""
 
 import importlib
 import json
@@ -8,11 +8,11 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from utils.doctor import _examine, _search, _source, _subject
-from utils.doctor._report import Report
-from utils.setup import COURSE
+from ..setup import COURSE, PACKAGE
+from . import _examine, _search, _source, _subject
+from ._report import Report
 
-DOCTOR = COURSE / "utils" / "doctor"
+DOCTOR = COURSE / PACKAGE / "doctor"
 SHARE = 30  # a search may be made several times, and is a part of an examination
 OF_OPTIONS = {"examine", "_check", "of_module", "divisible"}  # they raise errors about options
 
@@ -68,7 +68,7 @@ def imported(file):
 
     A file of the course is imported; of any other, only what is asked for is run.
     """
-    if COURSE in file.parents and (COURSE / "utils") in file.parents:
+    if COURSE / PACKAGE in file.parents:
         name = ".".join(file.relative_to(COURSE).with_suffix("").parts)
         with _subject.refusing():
             return importlib.import_module(name)

@@ -5,10 +5,10 @@ A ``levels.level.Level`` decides which cases a program is called with, and which
 
 import numpy as np
 
-from utils import checks
-from utils.doctor import _search, _subject
-from utils.doctor.faulty.kernel import FULLY_MASKED, KEYS
-from utils.doctor.levels.kernel_cases import EXTREME
+from .. import checks
+from . import _search, _subject
+from .faulty.kernel import FULLY_MASKED, KEYS
+from .levels.kernel_cases import EXTREME
 
 ROUNDING = 1e-7  # sums in another order, in float32
 OVERFLOW = "gives numbers that are not finite: subtract the largest score before exp"

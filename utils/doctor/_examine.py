@@ -8,21 +8,21 @@ pair and triple of faults. (Over 200 lines, because a third of them says what th
 import re
 from dataclasses import replace
 
-from utils import frameworks
-from utils.doctor import _findings, _search, _subject, _verdict, door, modules
-from utils.doctor._exam import Exam, choose
-from utils.doctor._report import Report, described
-from utils.doctor.faulty.kernel import FULLY_MASKED
-from utils.doctor.levels import (
+from .. import frameworks
+from . import _findings, _search, _subject, _verdict, door, modules
+from ._exam import Exam, choose
+from ._report import Report, described
+from .faulty.kernel import FULLY_MASKED
+from .levels import (
     decoding as decoding_level,
     designs,
     kernel as kernel_level,
     kernel_cases,
     layer as layer_level,
 )
-from utils.doctor.levels.kernel_switches import Options
-from utils.doctor.levels.layer_cases import MASKS, Form
-from utils.doctor.modules import libraries, slots
+from .levels.kernel_switches import Options
+from .levels.layer_cases import MASKS, Form
+from .modules import libraries, slots
 
 # The arguments of programs that are called in the doctor's own way.
 ARGUMENTS = (["q", "k", "v", "keep"], ["x", "memory", "weights", "nheads", "keep"])

@@ -1,8 +1,8 @@
 """Sentences of a Report: what else is wrong, what was guessed, and what the probes say."""
 
-from utils.doctor import modules
-from utils.doctor._exam import OVERFLOW
-from utils.doctor._report import enumerated
+from . import modules
+from ._exam import OVERFLOW
+from ._report import enumerated
 
 EXACT, SINGLE = 1e-9, 1e-5  # the accuracy of float64 and of float32, in any order of operations
 CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values",

@@ -2,7 +2,7 @@
 
 import argparse
 
-from utils.doctor.levels import designs
+from .levels import designs
 
 
 def roles(text):

@@ -1,7 +1,7 @@
 """Which switches need not be a fault, but may show how a module stores its weights."""
 
-from utils.doctor.levels.layer_switches import WITHIN
-from utils.doctor.modules import guess, slots
+from .levels.layer_switches import WITHIN
+from .modules import guess, slots
 
 ORDERS = {"packed order", "interleaved packing"}  # faults that a wrong guess of the roles implies
 

@@ -4,7 +4,7 @@ import html
 import textwrap
 from dataclasses import asdict, dataclass, field
 
-from utils.doctor.faults import FAULTS
+from .faults import FAULTS
 
 # The first line continues like this after the name of the program.
 VERDICTS = {"healthy": "is healthy", "note": "is healthy, with a note", "sick": "is sick",

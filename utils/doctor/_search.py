@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import checks
+from .. import checks
 
 # The largest ``checks.difference`` that counts as the same, per dtype.
 TOLERANCES = {"float64": 2e-5, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}

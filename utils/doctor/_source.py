@@ -19,8 +19,8 @@ import sys
 import types
 from pathlib import Path
 
-from utils.doctor._subject import RefusalError
-from utils.setup import COURSE
+from ..setup import COURSE, PACKAGE
+from ._subject import RefusalError
 
 MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")  # of a root
 LOADS = ("LOAD_NAME", "LOAD_GLOBAL")
@@ -169,13 +169,13 @@ class Source(types.ModuleType):
         if level:
             folders = [self._path.parents[level - 1]]
         else:
-            course = names[0] == "utils" and COURSE in self._roots
+            course = names[0] == PACKAGE and COURSE in self._roots
             folders = [] if course or names[0] in sys.stdlib_module_names else self._roots
         for folder in folders:
             found = self._local(folder, names)
             if found is not None and found is not self:
                 return found if fromlist else self._local(folder, names[:1])
-        if level or (names[0] == "utils" and not course):  # Python would find the course's
+        if level or (names[0] == PACKAGE == "utils" and not course):  # not that of the course
             raise ImportError(f"{'.' * level}{name} is not there", name=f"{'.' * level}{name}")
         return builtins.__import__(name, globals, locals, fromlist, level)
 

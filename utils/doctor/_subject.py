@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import checks, frameworks
+from .. import checks, frameworks
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in messages of Keras
 

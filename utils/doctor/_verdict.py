@@ -1,8 +1,8 @@
 """From what an examination found to the Report that a reader gets."""
 
-from utils.doctor import _findings, _packing, _search, modules
-from utils.doctor._report import Report, described, enumerated
-from utils.doctor.levels import designs
+from . import _findings, _packing, _search, modules
+from ._report import Report, described, enumerated
+from .levels import designs
 
 CALLED = {"kernel": ("q", "k", "v", "keep"), "decoding": ("q", "k", "v", "cache"),
           "layer": ("x", "memory", "weights", "n_heads", "keep")}

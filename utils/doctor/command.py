@@ -1,6 +1,6 @@
-"""The doctor in a shell: ``python -m utils.doctor FILE.py:NAME``.
+"""The doctor in a shell: ``attention-doctor`` where it is installed, or ``python -m utils.doctor``.
 
-Another process, ``utils.doctor._child``, runs the reader's file; what it prints is not shown. The
+Another process, ``_child``, runs the reader's file; what it prints is not shown. The
 exit status is 0 for healthy, with or without a note, 1 for sick, and 2 for "could not be examined".
 """
 
@@ -16,19 +16,20 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from utils import setup
-from utils.doctor import _options
-from utils.doctor._report import Report
+from ..setup import COURSE, PACKAGE
+from . import _options
+from ._report import Report
 
+COMMAND = "python -m utils.doctor" if PACKAGE == "utils" else "attention-doctor"
 STATUS = {"healthy": 0, "note": 0, "sick": 1, "could not examine": 2}
-EPILOG = """exit status: 0 healthy, with or without a note; 1 sick; 2 could not be examined.
+EPILOG = f"""exit status: 0 healthy, with or without a note; 1 sick; 2 could not be examined.
 
 examples:
-  python -m utils.doctor attention.py:attend           a function of q, k, v and a mask
-  python -m utils.doctor model.py:MultiHeadAttention   a class of torch or Keras
-  python -m utils.doctor gpt.py:CausalSelfAttention    a class that is built with a config object
-  python -m utils.doctor scratch.py:Attention          a class that holds NumPy arrays
-  python -m utils.doctor lesson.ipynb:attend           a program of a notebook
+  {COMMAND} attention.py:attend           a function of q, k, v and a mask
+  {COMMAND} model.py:MultiHeadAttention   a class of torch or Keras
+  {COMMAND} gpt.py:CausalSelfAttention    a class that is built with a config object
+  {COMMAND} scratch.py:Attention          a class that holds NumPy arrays
+  {COMMAND} lesson.ipynb:attend           a program of a notebook
 
 axes: q, k and v are (b, h, i, d), (b, i, d), (i, d) or (b, i, h, d), and x is (b, i, d) or
 (i, b, d). A mask is (b, h, i, j), or lacks some of these axes. What it means is tried, and said:
@@ -36,8 +37,8 @@ True or 1 = may attend, True or 1 = masked, or 0 and -inf, which are added to th
 options, q is (b, h, i, d), x is (b, i, d), and True = may attend."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # several threads wait for each other at such small arrays
 MARK = "EXAMINED_BY_THE_DOCTOR"  # in the environment of all that a program starts
-# The child imports the course's own modules before it reads any file of the reader.
-START = ("import sys; sys.path[:0] = [sys.argv[1]]; from utils.doctor import _child; _child.main()")
+# The child imports the doctor's own modules before it reads any file of the reader.
+START = "import sys; sys.path[:0] = [sys.argv[1]]; from {}.{} import _child; _child.main()"
 
 
 class Parser(argparse.ArgumentParser):
@@ -61,7 +62,7 @@ def main(arguments=None):
 
 def parser():
     """Return the parser of the command line; its result has only the options that are given."""
-    made = Parser(usage="python -m utils.doctor FILE.py:NAME [options]", epilog=EPILOG,
+    made = Parser(usage=f"{COMMAND} FILE.py:NAME [options]", epilog=EPILOG,
                   description="Examine an attention program and name the fault that it has.",
                   formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
                   argument_default=argparse.SUPPRESS)
@@ -112,8 +113,8 @@ def report_on(target, options, seconds):
         out = Path(folder, "report.json")
         request = json.dumps({"file": str(Path(file).resolve()), "name": name,
                               "options": options, "seconds": seconds})
-        problem = run([sys.executable, "-P", "-c", START, str(setup.COURSE), request,
-                       str(out)], seconds)
+        problem = run([sys.executable, "-P", "-c", START.format(PACKAGE, "doctor"), str(COURSE),
+                       request, str(out)], seconds)
         if not problem and out.exists():
             report = Report(**json.loads(out.read_text("utf-8")))
             return replace(report, then=in_shell(report.then, file))
@@ -150,7 +151,7 @@ def in_shell(then, file):
     if not then:
         return then
     name, *options = then.removeprefix("doctor.examine(").removesuffix(")").split(", ")
-    words = ["python -m utils.doctor", f"{file}:{name}"]
+    words = [COMMAND, f"{file}:{name}"]
     for option, _, value in (one.partition("=") for one in options):
         words.append(f"--{option.replace('_', '-')}")
         words += [value.strip('"').replace(" ", "-")] if value != "True" else []

@@ -10,20 +10,20 @@ from typing import NamedTuple
 import numpy as np
 from tabulate import tabulate
 
-from utils import sizes
-from utils.doctor import faulty
-from utils.doctor._search import Switch
-from utils.doctor.faults import FAULTS
-from utils.doctor.faulty.kernel import Band, Masking
-from utils.doctor.levels import (
+from .. import sizes
+from . import faulty
+from ._search import Switch
+from .faults import FAULTS
+from .faulty.kernel import Band, Masking
+from .levels import (
     decoding as decoding_level,
     kernel_cases,
     kernel_switches,
     layer_cases,
     layer_switches,
 )
-from utils.doctor.levels.kernel_switches import Options
-from utils.doctor.probes import run as probe_run
+from .levels.kernel_switches import Options
+from .probes import run as probe_run
 
 Form = kernel_cases.Form
 # The kinds of programs that can be faulty: (form, options, options of the probes).

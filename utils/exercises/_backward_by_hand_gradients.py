@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from utils.checks import difference, to_numpy
-from utils.exercises._judges import join_messages
+from ..checks import difference, to_numpy
+from ._judges import join_messages
 
 
 def judge_gradients(got, shapes, known, about_shape):

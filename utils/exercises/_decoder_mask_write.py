@@ -2,7 +2,7 @@
 
 import torch
 
-from utils.exercises._judges import recognise
+from ._judges import recognise
 
 LETTERS, NEW = 11, 4
 

@@ -5,9 +5,9 @@ import itertools
 import torch
 from einops import rearrange
 
-from utils import masks, sizes
-from utils.attention.einsum import MultiHeadAttentionNew
-from utils.attention.torch import attention
+from .. import masks, sizes
+from ..attention.einsum import MultiHeadAttentionNew
+from ..attention.torch import attention
 
 RESHAPES = ("w_qs", "w_ks", "w_vs", "merge")
 OPTIONS = {"d_model": sizes.D_IN, "d_k": sizes.D_HEAD, "d_v": sizes.D_V, "residual": False,

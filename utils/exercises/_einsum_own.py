@@ -5,8 +5,8 @@ import inspect
 
 import numpy as np
 
-from utils.checks import to_numpy
-from utils.exercises._judges import recognise
+from ..checks import to_numpy
+from ._judges import recognise
 
 # Strings, and the sizes of their letters; all different, so that no axis can take another's place.
 STRINGS = {"d,jd->j": "d2 j3", "d,jd->jd": "d2 j3", "d,jd->dj": "d2 j3", "d,d->": "d3",

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from utils import masks
+from .. import masks
 
 CASES = ((22, 4, 6), (22, 4, 0), (12, 3, 3), (12, 3, 2), (10, 5, 4), (9, 4, 100), (7, 10, 2))
 TILE_ROWS = 100, 200

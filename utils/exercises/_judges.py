@@ -5,8 +5,8 @@ from numbers import Real
 
 import numpy as np
 
-from utils.checks import difference, to_numpy
-from utils.exercises._check import not_attempted, run_judge
+from ..checks import difference, to_numpy
+from ._check import not_attempted, run_judge
 
 
 def parts(judges):
@@ -138,7 +138,7 @@ def recognise(got, candidates, tolerance=1e-9):
 
 def doctor_report(program, level="kernel", **options):
     """Return the doctor's report on a program, "" if it is healthy; options as for examine."""
-    from utils.doctor import examine
+    from ..doctor import examine
     report = examine(program, level, **options)
     return "" if report.verdict in ("healthy", "note") else f"The doctor says:\n{report}"
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from utils.checks import to_numpy
-from utils.masks import causal
+from ..checks import to_numpy
+from ..masks import causal
 
 CASES = ([[4, 0, 7], [5]], [[0, 3], [1, 2, 0, 6, 5], [2, 2, 9]], [[8, 1], [0, 4]])
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from utils import masks, reference
-from utils.checks import to_numpy
-from utils.exercises._judges import recognise
+from .. import masks, reference
+from ..checks import to_numpy
+from ._judges import recognise
 
 NAN = ("It returns NaN. Softmax of a row in which all scores are -inf is NaN: may position 0 "
        "attend to itself?")

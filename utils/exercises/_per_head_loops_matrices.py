@@ -2,7 +2,7 @@
 
 import torch
 
-from utils.attention.torch import attention_per_head
+from ..attention.torch import attention_per_head
 
 WORDS = ["dog", "bites", "man"]
 WANTED = {"dog bites man": [0, 2], "man bites dog": [2, 0]}  # who bites, who is bitten

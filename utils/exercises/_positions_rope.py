@@ -5,10 +5,10 @@ import math
 import torch
 import torch.nn.functional as F
 
-from utils import reference
-from utils.attention.positions import rotary, rotate, sinusoidal
-from utils.checks import difference
-from utils.exercises._judges import doctor_report
+from .. import reference
+from ..attention.positions import rotary, rotate, sinusoidal
+from ..checks import difference
+from ._judges import doctor_report
 
 FLOAT32, EXACT = 1e-4, 1e-9   # the differences that angles in float32, and in float64, explain
 SCALES = {"": lambda d: d ** -0.5, "the scores are not divided by √d.": lambda d: 1.0,

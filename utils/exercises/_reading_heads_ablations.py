@@ -4,8 +4,8 @@ from contextlib import contextmanager
 
 import torch
 
-from utils.models.head_scores import ablated
-from utils.models.language_model import LanguageModel
+from ..models.head_scores import ablated
+from ..models.language_model import LanguageModel
 
 
 def judge_ablation_test(works):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from utils import reference
-from utils.checks import difference
-from utils.exercises._judges import doctor_report, recognise
+from .. import reference
+from ..checks import difference
+from ._judges import doctor_report, recognise
 
 SHAPES = (((5, 4), (7, 4), (7, 8)), ((2, 5, 4), (2, 7, 4), (2, 7, 8)),
           ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 8)))

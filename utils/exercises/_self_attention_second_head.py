@@ -5,9 +5,9 @@ The columns of a token vector are person, animal, action, time, article, owning 
 
 import numpy as np
 
-from utils import reference
-from utils.checks import to_numpy
-from utils.exercises._judges import incomplete
+from .. import reference
+from ..checks import to_numpy
+from ._judges import incomplete
 
 SECOND = {"W_q": 1, "W_k": 1, "W_v": 1}
 WORDS = ["the", "students", "lost", "their", "dog", "yesterday"]

@@ -2,9 +2,9 @@
 
 import torch
 
-from utils.checks import to_numpy
-from utils.exercises._check import not_attempted
-from utils.exercises._judges import wrong_keys
+from ..checks import to_numpy
+from ._check import not_attempted
+from ._judges import wrong_keys
 
 KEYS = (1,)  # the axis of (i, j, b, h) over which softmax should run
 WRONG_AXES = {(0,): "the queries", (2,): "the examples", (3,): "the heads",

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from utils.checks import to_numpy
-from utils.exercises._judges import incomplete
+from ..checks import to_numpy
+from ._judges import incomplete
 
 POINTS = np.arange(1, 7)
 NO_POSITIONS = ("A character scores at any position of the key: “nuf” looks like “fun”. How can a "

@@ -6,8 +6,8 @@ from itertools import combinations
 
 import torch
 
-from utils.models.language_model import LanguageModel
-from utils.parallel.data import lines_of, share_of_mean, summed_loss, take_step
+from ..models.language_model import LanguageModel
+from ..parallel.data import lines_of, share_of_mean, summed_loss, take_step
 
 STEPS, SAVED = 8, 4
 MISTAKES = {

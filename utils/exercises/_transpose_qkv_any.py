@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from utils import reference, sizes
-from utils.checks import to_numpy
-from utils.exercises._judges import recognise
+from .. import reference, sizes
+from ..checks import to_numpy
+from ._judges import recognise
 
 BATCH, N_Q, N_K, HEADS = sizes.BATCH, sizes.N_Q, sizes.N_K, sizes.HEADS
 D, D_V = sizes.D_HEAD, sizes.D_V

@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from utils import masks, reference
-from utils.checks import to_numpy
-from utils.exercises._judges import recognise
+from .. import masks, reference
+from ..checks import to_numpy
+from ._judges import recognise
 
 D_IN, N_HEADS, D_HEAD = 11, 3, 4
 SIZES = {"W_q": (D_IN, N_HEADS * D_HEAD), "W_k": (D_IN, N_HEADS * D_HEAD),

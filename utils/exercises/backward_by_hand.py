@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from utils import reference, sizes
-from utils.checks import difference, to_numpy
-from utils.exercises._backward_by_hand_gradients import judge_gradients, norm_backward
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import each_prediction, parts
+from .. import reference, sizes
+from ..checks import difference, to_numpy
+from ._backward_by_hand_gradients import judge_gradients, norm_backward
+from ._check import Check, Exercise
+from ._judges import each_prediction, parts
 
 
 def _grouped_backward(program):

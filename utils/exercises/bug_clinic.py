@@ -5,13 +5,13 @@ from functools import partial
 import numpy as np
 import torch
 
-from utils import checks, masks, sizes
-from utils.attention.heads import merge_heads, split_heads
-from utils.attention.torch import attention
-from utils.doctor import faulty
-from utils.doctor.faulty.kernel import Masking
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
+from .. import checks, masks, sizes
+from ..attention.heads import merge_heads, split_heads
+from ..attention.torch import attention
+from ..doctor import faulty
+from ..doctor.faulty.kernel import Masking
+from ._check import Check, Exercise
+from ._judges import predictions
 
 X = torch.as_tensor(sizes.sides(d_in=sizes.D_MODEL)[1])         # (b, 7, 12)
 CAUSAL = torch.as_tensor(masks.causal(sizes.N_K))[None, None]   # (1, 1, i, j)

@@ -2,9 +2,9 @@
 
 import torch
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import doctor_report, predictions
-from utils.measure.counters import peak_bytes
+from ..measure.counters import peak_bytes
+from ._check import Check, Exercise
+from ._judges import doctor_report, predictions
 
 CROSSINGS = predictions(
     {"causal": 2048, "block": 3072, "grouped": 640, "one more token": 1024},

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from utils import checks, masks
-from utils.exercises import _decoder_mask_write
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import (
+from .. import checks, masks
+from . import _decoder_mask_write
+from ._check import Check, Exercise
+from ._judges import (
     each_prediction,
     parts,
     predictions,

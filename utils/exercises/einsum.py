@@ -3,11 +3,11 @@
 import torch
 from einops import rearrange
 
-from utils import sizes
-from utils.exercises._check import Check, Exercise
-from utils.exercises._einsum_dealt import judge_layer, judge_reorder
-from utils.exercises._einsum_own import judge_own
-from utils.exercises._judges import parts, prediction, recognise
+from .. import sizes
+from ._check import Check, Exercise
+from ._einsum_dealt import judge_layer, judge_reorder
+from ._einsum_own import judge_own
+from ._judges import parts, prediction, recognise
 
 
 def _project(project):

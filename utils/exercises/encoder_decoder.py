@@ -4,9 +4,9 @@ from numbers import Integral
 
 import torch
 
-from utils import masks, reference, sizes
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import doctor_report, incomplete, parts, predictions, recognise
+from .. import masks, reference, sizes
+from ._check import Check, Exercise
+from ._judges import doctor_report, incomplete, parts, predictions, recognise
 
 OUTCOMES = ("neither", "padding", "words", "both")
 SILENCE = predictions(

@@ -2,10 +2,10 @@
 
 import torch
 
-from utils import sizes
-from utils.attention.heads import merge_heads
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
+from .. import sizes
+from ..attention.heads import merge_heads
+from ._check import Check, Exercise
+from ._judges import predictions
 
 RAISES = {"q @ k": True, "flat @ k.mT": False, "torch.einsum('bhid,bhid->bhi', q, k)": False,
           "scores.masked_fill(~each, 0)": False, "scores[~keep]": True,

@@ -2,9 +2,9 @@
 
 import torch
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import doctor_report, parts, prediction, recognise
-from utils.measure.counters import Allocations
+from ..measure.counters import Allocations
+from ._check import Check, Exercise
+from ._judges import doctor_report, parts, prediction, recognise
 
 ALL = {"heads": 12, "kv_heads": 3, "d_head": 40, "window": None}
 NARROW = ALL | {"kv_heads": 2, "d_head": 36, "window": 100}

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from utils.checks import difference
-from utils.exercises._check import Check, Exercise
-from utils.exercises._flash_window_tiles import judge_tiles
-from utils.exercises._judges import parts, prediction
+from ..checks import difference
+from ._check import Check, Exercise
+from ._flash_window_tiles import judge_tiles
+from ._judges import parts, prediction
 
 VALUES = np.arange(1.0, 7.0)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from utils import reference
-from utils.checks import to_numpy
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import doctor_report, recognise
+from .. import reference
+from ..checks import to_numpy
+from ._check import Check, Exercise
+from ._judges import doctor_report, recognise
 
 
 def _from_memory(program):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from utils import frameworks, reference, sizes
-from utils.checks import difference
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import parts, prediction, recognise
+from .. import frameworks, reference, sizes
+from ..checks import difference
+from ._check import Check, Exercise
+from ._judges import parts, prediction, recognise
 
 AXIS = {
     "2 examples raise an error": prediction(

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from utils import frameworks, reference, sizes
-from utils.checks import difference
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import parts, prediction, recognise
-from utils.parity import weights
+from .. import frameworks, reference, sizes
+from ..checks import difference
+from ..parity import weights
+from ._check import Check, Exercise
+from ._judges import parts, prediction, recognise
 
 PAIRS = "A weight belongs to a pair of tokens, not to a dimension."
 PAPER = {

@@ -2,9 +2,9 @@
 
 import torch
 
-from utils import checks
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import doctor_report, parts, prediction, predictions
+from .. import checks
+from ._check import Check, Exercise
+from ._judges import doctor_report, parts, prediction, predictions
 
 MEMORY = predictions(
     {"KiB a token": 512, "tokens in 16 GiB": 32768, "GiB with a window": 2, "keys at hand": 4607},

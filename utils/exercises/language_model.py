@@ -2,9 +2,9 @@
 
 import torch
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import join_messages, predictions, recognise
-from utils.exercises._language_model_beam import judge_beam
+from ._check import Check, Exercise
+from ._judges import join_messages, predictions, recognise
+from ._language_model_beam import judge_beam
 
 TELLS = predictions(
     {"training": False, "held_out": False, "noise": True, "text": True, "leaks": True,

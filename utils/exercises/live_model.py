@@ -1,7 +1,7 @@
 """The exercises of the page with the model that runs in the browser."""
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
+from ._check import Check, Exercise
+from ._judges import predictions
 
 HELPERS = {(0, 0), (0, 1), (0, 2)}
 

@@ -4,11 +4,11 @@ import math
 
 import torch
 
-from utils.attention.long_context import frequencies, interpolated, scaled_rotary, yarn
-from utils.attention.positions import rotate
-from utils.checks import difference
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions, recognise
+from ..attention.long_context import frequencies, interpolated, scaled_rotary, yarn
+from ..attention.positions import rotate
+from ..checks import difference
+from ._check import Check, Exercise
+from ._judges import predictions, recognise
 
 SAME = predictions(
     {"positions / 8": False, "factor² on q alone": True, "factor² on cos alone": False,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
+from ._check import Check, Exercise
+from ._judges import predictions
 
 HANDED = predictions(
     {"GiB joined": 4, "GiB not joined": 6, "sixteen": "same"},

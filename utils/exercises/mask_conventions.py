@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from utils import reference
-from utils.checks import to_numpy
-from utils.exercises._check import Check, Exercise
-from utils.masks import causal
+from .. import reference
+from ..checks import to_numpy
+from ..masks import causal
+from ._check import Check, Exercise
 
 WORDS = "attend", "drop", "added"
 

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
-from utils.exercises._masks_batch import batch
-from utils.masks import causal
+from ..masks import causal
+from ._check import Check, Exercise
+from ._judges import predictions
+from ._masks_batch import batch
 
 
 def _prefix(prefix):

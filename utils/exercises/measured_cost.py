@@ -1,7 +1,7 @@
 """The exercises of the chapter in which the cost of attention is measured."""
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
+from ._check import Check, Exercise
+from ._judges import predictions
 
 ROOFS = predictions(
     {"knee": 20.0, "share": 0.53, "d_head": 120, "faster": 1.875, "float16": "arithmetic"},

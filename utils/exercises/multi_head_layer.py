@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import doctor_report
+from ._check import Check, Exercise
+from ._judges import doctor_report
 
 
 def _list_of_heads(program):

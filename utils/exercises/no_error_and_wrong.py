@@ -2,10 +2,10 @@
 
 import torch
 
-from utils.attention.departures import attention_with_sink
-from utils.checks import difference
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import recognise
+from ..attention.departures import attention_with_sink
+from ..checks import difference
+from ._check import Check, Exercise
+from ._judges import recognise
 
 
 def _decoder_weights(program):

@@ -5,12 +5,12 @@ import math
 import torch
 from torch.overrides import TorchFunctionMode
 
-from utils import parity
-from utils.attention.heads import merge_heads, split_heads
-from utils.checks import TOLERANCES
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import doctor_report
-from utils.parity.ten import project
+from .. import parity
+from ..attention.heads import merge_heads, split_heads
+from ..checks import TOLERANCES
+from ..parity.ten import project
+from ._check import Check, Exercise
+from ._judges import doctor_report
 
 
 class _CalledFunctions(TorchFunctionMode):

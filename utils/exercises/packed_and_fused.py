@@ -3,10 +3,10 @@
 import torch
 from torch import nn
 
-from utils.attention.heads import merge_heads, split_heads
-from utils.attention.torch import attention
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import recognise
+from ..attention.heads import merge_heads, split_heads
+from ..attention.torch import attention
+from ._check import Check, Exercise
+from ._judges import recognise
 
 P = 0.25   # the probability that `drop` is called with
 

@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from utils.attention.torch import attention_per_head
-from utils.exercises import _per_head_loops_causal as causal, _per_head_loops_matrices as by_hand
-from utils.exercises._check import Check, Exercise, not_attempted
-from utils.exercises._judges import wrong_keys
+from ..attention.torch import attention_per_head
+from . import _per_head_loops_causal as causal, _per_head_loops_matrices as by_hand
+from ._check import Check, Exercise, not_attempted
+from ._judges import wrong_keys
 
 MATRICES = ("W_q", "W_k", "W_v")
 PAGE, CUT, SHARED, BOTH = ("the program of this page", "the first bug alone",

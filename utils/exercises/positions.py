@@ -2,9 +2,9 @@
 
 import torch
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
-from utils.exercises._positions_rope import judge_rope
+from ._check import Check, Exercise
+from ._judges import predictions
+from ._positions_rope import judge_rope
 
 PROPOSALS = predictions(
     {"a": False, "b": True, "c": True, "d": False, "e": True, "scores_only": "a"}, {

@@ -2,9 +2,9 @@
 
 import torch
 
-from utils import checks
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import each_prediction, parts, prediction, predictions, recognise
+from .. import checks
+from ._check import Check, Exercise
+from ._judges import each_prediction, parts, prediction, predictions, recognise
 
 HEADS = each_prediction({"before": (0, 2), "after": (1, 8)}, {
     "before": {(2, 0): "A pair must be (layer, head), in this order.",

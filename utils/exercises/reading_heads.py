@@ -2,9 +2,9 @@
 
 import torch
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
-from utils.exercises._reading_heads_ablations import judge_ablation_test
+from ._check import Check, Exercise
+from ._judges import predictions
+from ._reading_heads_ablations import judge_ablation_test
 
 
 def _same_character(given):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
+from ._check import Check, Exercise
+from ._judges import predictions
 
 SENT = predictions(
     {"MiB of a block": 56, "sixteen": "same", "GiB of all-reduces": 7},

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from utils.attention.numpy import softmax
-from utils.checks import to_numpy
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import Recorded
-from utils.exercises._scaled_dot_product_attention import own_attention
+from ..attention.numpy import softmax
+from ..checks import to_numpy
+from ._check import Check, Exercise
+from ._judges import Recorded
+from ._scaled_dot_product_attention import own_attention
 
 # {power of d_k by which start or rates were divided: message}
 GROWN_STEPS = "the steps are larger. Without the division, is the gradient of q larger or smaller?"

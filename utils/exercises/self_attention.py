@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from utils import reference
-from utils.checks import to_numpy
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import parts, prediction
-from utils.exercises._self_attention_second_head import second_head
+from .. import reference
+from ..checks import to_numpy
+from ._check import Check, Exercise
+from ._judges import parts, prediction
+from ._self_attention_second_head import second_head
 
 LETTERS, ROOT = "abcdefghij", math.sqrt(8)
 BOUND = ROOT * math.log(7)

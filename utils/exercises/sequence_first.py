@@ -5,11 +5,11 @@ import math
 import numpy as np
 import torch
 
-from utils import masks, reference, sizes
-from utils.exercises._check import Check, Exercise, not_attempted
-from utils.exercises._judges import each_prediction, parts, recognise
-from utils.exercises._sequence_first_axis import judge_axis
-from utils.parity.weights import NAMES, to_linear
+from .. import masks, reference, sizes
+from ..parity.weights import NAMES, to_linear
+from ._check import Check, Exercise, not_attempted
+from ._judges import each_prediction, parts, recognise
+from ._sequence_first_axis import judge_axis
 
 HEADS, D_MODEL, D_K = sizes.HEADS, sizes.D_MODEL, sizes.D_HEAD
 FACTORS = {1 / math.sqrt(D_K): "forward multiplies all that get_scores returns by the scale, so "

@@ -4,8 +4,8 @@ import copy
 
 import numpy as np
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import predictions
+from ._check import Check, Exercise
+from ._judges import predictions
 
 BLOCKS = predictions(
     {"blocks without sharing": 690, "blocks with sharing": 132,

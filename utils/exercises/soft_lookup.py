@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from utils.attention.numpy import softmax
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import Recorded, predictions
-from utils.exercises._soft_lookup_writer import writer
+from ..attention.numpy import softmax
+from ._check import Check, Exercise
+from ._judges import Recorded, predictions
+from ._soft_lookup_writer import writer
 
 
 def _over_queries(scores):

@@ -2,11 +2,11 @@
 
 import torch
 
-from utils.attention.state import recurrent, state_bytes, unit
-from utils.checks import difference
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import parts, prediction, recognise
-from utils.models.open_models import MODELS, bytes_per_token
+from ..attention.state import recurrent, state_bytes, unit
+from ..checks import difference
+from ..models.open_models import MODELS, bytes_per_token
+from ._check import Check, Exercise
+from ._judges import parts, prediction, recognise
 
 QWEN = MODELS["Qwen3-Next 80B"]
 STATES = state_bytes(QWEN.linear, 32, 128, 128)

@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import recognise, same_answer
-from utils.models.ladder import Attention, CharacterModel, RotaryAttention
+from ..models.ladder import Attention, CharacterModel, RotaryAttention
+from ._check import Check, Exercise
+from ._judges import recognise, same_answer
 
 
 def _layer_norm(layer_norm):

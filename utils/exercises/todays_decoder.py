@@ -2,9 +2,9 @@
 
 import torch
 
-from utils.checks import difference
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import parts, prediction, recognise
+from ..checks import difference
+from ._check import Check, Exercise
+from ._judges import parts, prediction, recognise
 
 WRONG = {
     "pairing": prediction(5, {

@@ -2,12 +2,12 @@
 
 import torch
 
-from utils import masks
-from utils.attention.departures import qk_norm
-from utils.attention.torch import attention, masked_softmax
-from utils.checks import difference
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import each_prediction, parts, recognise
+from .. import masks
+from ..attention.departures import qk_norm
+from ..attention.torch import attention, masked_softmax
+from ..checks import difference
+from ._check import Check, Exercise
+from ._judges import each_prediction, parts, recognise
 
 SURVIVES = each_prediction(
     {"a": True, "b": False, "c": True, "d": False, "e": True, "f": False, "g": True},

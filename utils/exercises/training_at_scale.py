@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises._training_at_scale_resume import resume
+from ._check import Check, Exercise
+from ._training_at_scale_resume import resume
 
 COUNTS = ([[5, 12, 7], [9, 4, 30]], [[3, 8], [11, 2], [6, 6], [1, 9]])
 # (a wrong formula for counts (rank, micro-batch), message)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from utils import checks, sizes
-from utils.exercises import _transpose_qkv_any
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import parts, prediction
-from utils.frameworks import tensorflow
+from .. import checks, sizes
+from ..frameworks import tensorflow
+from . import _transpose_qkv_any
+from ._check import Check, Exercise
+from ._judges import parts, prediction
 
 HEADS = sizes.HEADS
 TORN = "The transpose is missing, so a row mixes numbers of several tokens."

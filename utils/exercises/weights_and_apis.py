@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from utils import sizes
-from utils.checks import to_numpy
-from utils.exercises._check import Check, Exercise
-from utils.exercises._judges import parts, prediction, recognise
-from utils.parity import weights
+from .. import sizes
+from ..checks import to_numpy
+from ..parity import weights
+from ._check import Check, Exercise
+from ._judges import parts, prediction, recognise
 
 SHAPES = ((2, 4, (11,)), (4, 5, (11,)), (2, 5, ()))  # heads, dimensions, axes behind the rows
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from utils.attention.numpy import softmax
-from utils.checks import difference, to_numpy
-from utils.exercises._check import Check, Exercise
+from ..attention.numpy import softmax
+from ..checks import difference, to_numpy
+from ._check import Check, Exercise
 
 TOKENS = ("the", "river", "bank")
 KEYS = np.array([[0, 1], [2, 0], [1, 1]])

@@ -1,7 +1,7 @@
 """The seven milestones of the last chapter of the main road; ``capstone`` holds their judges."""
 
-from utils.exercises._check import Check, Exercise
-from utils.exercises.capstone import block, heads, model, parts, training, writing
+from ._check import Check, Exercise
+from .capstone import block, heads, model, parts, training, writing
 
 check = Check({
     "attention": Exercise(parts.attention, (

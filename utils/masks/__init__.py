@@ -3,9 +3,9 @@
 A mask here is called ``keep``: bool, **True = this query may attend to this key**.
 """
 
-from utils.masks.array_libraries import from_jax, from_mlx, to_jax, to_mlx
-from utils.masks.builders import band, causal, chunks, decoder, offsets, padding, window
-from utils.masks.conventions import (
+from .array_libraries import from_jax, from_mlx, to_jax, to_mlx
+from .builders import band, causal, chunks, decoder, offsets, padding, window
+from .conventions import (
     from_additive,
     from_drop,
     from_keras,

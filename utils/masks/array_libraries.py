@@ -1,7 +1,7 @@
 """Convert masks for the attention functions of JAX and MLX; in both, True = may attend."""
 
-from utils import checks
-from utils.masks.conventions import _four_axes
+from .. import checks
+from .conventions import _four_axes
 
 
 def to_jax(keep):

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from utils import checks
+from .. import checks
 
 
 def offsets(n_q, n_k=None, align=None):

@@ -7,7 +7,7 @@ function raises TypeError for a mask that is not bool, unless masks of its conve
 
 import numpy as np
 
-from utils import checks
+from .. import checks
 
 
 def to_additive(keep, dtype=np.float32):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import files, setup
+from .. import files, setup
 
 OURS, READERS = setup.COURSE / "data" / "bench.json", setup.COURSE / "bench.json"
 FORMAT = 1

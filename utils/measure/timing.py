@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from utils import setup
+from .. import setup
 
 # On Linux, ru_maxrss includes the memory of the parent, which a new process copies before it starts
 # a program. So a small process starts the program and measures it.

@@ -3,9 +3,9 @@
 import numbers
 from typing import NamedTuple
 
-from utils.checks import cache as cache_checks
-from utils.models.families import BASES, GPT_OSS_ROPE, LOCAL_BASES
-from utils.models.rotation import SCALINGS, Rotation, frequencies
+from ..checks import cache as cache_checks
+from .families import BASES, GPT_OSS_ROPE, LOCAL_BASES
+from .rotation import SCALINGS, Rotation, frequencies
 
 FULL, LOCAL = "full_attention", "sliding_attention"
 OLDER = ("rope_theta", "rope_scaling")  # before rope_parameters

@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils import checks, setup
-from utils.attention.cache import CausalAttention
-from utils.attention.positions import rotary, rotate
-from utils.models import char_model, corpus, muon, training
-from utils.models.language_model import bits, rms_norm
+from .. import checks, setup
+from ..attention.cache import CausalAttention
+from ..attention.positions import rotary, rotate
+from . import char_model, corpus, muon, training
+from .language_model import bits, rms_norm
 
 PATH = setup.COURSE / "data" / "ablation.json"
 PARTS = ("RoPE", "RMSNorm", "QK-norm", "squared ReLU", "zero init", "Muon")

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils.attention.torch import MultiHeadAttention
+from ..attention.torch import MultiHeadAttention
 
 
 class Block(nn.Module):

@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, torch as safetensors
 
-from utils import files, setup
-from utils.models import corpus, training
-from utils.models.language_model import LanguageModel, bits, next_token_loss, optimisers
-from utils.models.regrouped import GroupedRotary
+from .. import files, setup
+from . import corpus, training
+from .language_model import LanguageModel, bits, next_token_loss, optimisers
+from .regrouped import GroupedRotary
 
 PATH = setup.COURSE / "data" / "char_model.safetensors"
 TWIN = PATH.with_name("char_model_twin.safetensors")

@@ -9,12 +9,12 @@ import math
 import numbers
 from typing import NamedTuple
 
-from utils import checks
-from utils.checks import cache as cache_checks
-from utils.models import _layers
-from utils.models._layers import OLDER, Layer, listed
-from utils.models.families import FAMILIES, SIZES
-from utils.models.rotation import SCALINGS, Rotation
+from .. import checks
+from ..checks import cache as cache_checks
+from . import _layers
+from ._layers import OLDER, Layer, listed
+from .families import FAMILIES, SIZES
+from .rotation import SCALINGS, Rotation
 
 __all__ = ["SCALINGS", "Layer", "Plan", "Rotation", "read"]
 

@@ -9,17 +9,17 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils import checks
-from utils.attention.cache import Cache
-from utils.attention.departures import attention_with_sink, qk_norm, soft_capped
-from utils.attention.grouped import GroupedAttention, grouped_attention
-from utils.attention.positions import rotate
-from utils.attention.torch import masked_softmax
-from utils.checks import decoder as decoder_checks
-from utils.checks.causal import with_causal
-from utils.models import configuration
-from utils.models.experts import Experts
-from utils.models.rotation import angles
+from .. import checks
+from ..attention.cache import Cache
+from ..attention.departures import attention_with_sink, qk_norm, soft_capped
+from ..attention.grouped import GroupedAttention, grouped_attention
+from ..attention.positions import rotate
+from ..attention.torch import masked_softmax
+from ..checks import decoder as decoder_checks
+from ..checks.causal import with_causal
+from . import configuration
+from .experts import Experts
+from .rotation import angles
 
 ACTIVATIONS = {"silu": F.silu, "gelu": F.gelu,
                "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh")}

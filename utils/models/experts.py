@@ -7,7 +7,7 @@ modeling_gpt_oss.py.
 import torch
 from torch import nn
 
-from utils import checks
+from .. import checks
 
 
 class Experts(nn.Module):

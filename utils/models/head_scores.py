@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import torch
 import torch.nn.functional as F
 
-from utils.attention.cache import visible
-from utils.attention.torch import attention
-from utils.models.language_model import rms_norm
+from ..attention.cache import visible
+from ..attention.torch import attention
+from .language_model import rms_norm
 
 BRACKETS = {")": "(", "]": "[", "}": "{"}
 

@@ -2,9 +2,9 @@
 
 import torch
 
-from utils.checks import decoder as decoder_checks
-from utils.models import configuration
-from utils.models.decoder import Decoder
+from ..checks import decoder as decoder_checks
+from . import configuration
+from .decoder import Decoder
 
 EMBEDDING, UNEMBEDDING = "model.embed_tokens.weight", "lm_head.weight"
 NOT_LEARNED = "rotary_emb.inv_freq"  # stored by older versions; computed from the configuration

@@ -9,9 +9,9 @@ import json
 import torch
 from torch import nn
 
-from utils import files, setup
-from utils.models import corpus, ladder
-from utils.models.ladder import Attention, Block, CharacterModel, RotaryAttention, transformer
+from .. import files, setup
+from . import corpus, ladder
+from .ladder import Attention, Block, CharacterModel, RotaryAttention, transformer
 
 PATH = setup.COURSE / "data" / "ladder.json"
 SEEDS = (0, 1, 2)

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils import checks
-from utils.attention.cache import Cache, CausalAttention
-from utils.attention.positions import rotary, rotate
-from utils.models import muon
+from .. import checks
+from ..attention.cache import Cache, CausalAttention
+from ..attention.positions import rotary, rotate
+from . import muon
 
 
 def rms_norm(x):

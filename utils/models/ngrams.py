@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 
-from utils import checks
+from .. import checks
 
 
 class NGrams:

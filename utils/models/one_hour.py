@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils import files, setup
-from utils.models import corpus, training
-from utils.models.language_model import bits, next_token_loss
-from utils.models.muon import Muon
+from .. import files, setup
+from . import corpus, training
+from .language_model import bits, next_token_loss
+from .muon import Muon
 
 PATH = setup.COURSE / "data" / "one_hour.npz"
 SIZES = {"n_context": 128, "d_model": 128, "n_heads": 4, "n_layers": 4}

@@ -6,7 +6,7 @@ A row is checked at two places: ``source`` is the code that says what the attent
 
 from typing import NamedTuple
 
-from utils.models import published
+from . import published
 
 CODE = "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/"
 SIZES = "https://github.com/AI-Hypercomputer/maxtext/blob/{}/src/maxtext/configs/models/{}.yml"

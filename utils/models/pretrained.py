@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from utils.models.bert import Encoder, renamed
+from .bert import Encoder, renamed
 
 REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"

@@ -8,8 +8,8 @@ import copy
 import torch
 from torch import nn
 
-from utils.attention.grouped import GroupedAttention
-from utils.models.language_model import RotaryAttention
+from ..attention.grouped import GroupedAttention
+from .language_model import RotaryAttention
 
 
 class GroupedRotary(GroupedAttention):

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from utils.attention import long_context
+from ..attention import long_context
 
 # For each rope_type, the options that it must have, and others that it may have.
 SCALINGS = {

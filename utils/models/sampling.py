@@ -8,8 +8,8 @@ import math
 
 import torch
 
-from utils import checks
-from utils.checks import sampling as sampling_checks
+from .. import checks
+from ..checks import sampling as sampling_checks
 
 
 def chances(logits, temperature=1.0, top_k=None, top_p=None):

@@ -9,7 +9,7 @@ import json
 import warnings
 from pathlib import Path
 
-from utils.models import hugging_face
+from . import hugging_face
 
 REPOSITORY = "HuggingFaceTB/SmolLM2-135M"
 FILES = ("config.json", "model.safetensors", "tokenizer.json")

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from utils import checks, files
-from utils.models import _saved
+from .. import checks, files
+from . import _saved
 
 
 @dataclass

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils import checks
-from utils.attention.positions import sinusoidal
-from utils.attention.torch import MultiHeadAttention
+from .. import checks
+from ..attention.positions import sinusoidal
+from ..attention.torch import MultiHeadAttention
 
 
 class FeedForward(nn.Module):

@@ -1,5 +1,5 @@
 """Attention and training in several processes."""
 
-from utils.parallel.processes import launch
+from .processes import launch
 
 __all__ = ["launch"]

@@ -16,8 +16,8 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import state_dict as by_name
 
-from utils import files
-from utils.parallel.data import place, together
+from .. import files
+from .data import place, together
 
 SEAL = "sha256.json"
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 
-from utils import setup
-from utils.parallel import _source
-from utils.parallel._rank import LOST, moved, stored
+from .. import setup
+from . import _source
+from ._rank import LOST, moved, stored
 
 PATIENCE = 120  # seconds within which all processes must have started
 LATE = ("torch._dynamo",)  # PyTorch imports it only when needed, in a second per process

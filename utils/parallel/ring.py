@@ -7,8 +7,8 @@ Attention, https://arxiv.org/abs/2311.09431.
 import torch
 import torch.distributed as dist
 
-from utils.attention.cache import visible
-from utils.attention.flash import merge, partial
+from ..attention.cache import visible
+from ..attention.flash import merge, partial
 
 
 def pass_on(tensors, by=1):

@@ -7,9 +7,9 @@ Source: Megatron-LM, https://arxiv.org/abs/1909.08053, section 3.
 from torch import nn
 from torch.distributed.tensor import Replicate, parallel
 
-from utils import checks
-from utils.attention.heads import merge_heads
-from utils.attention.torch import fused_attention
+from .. import checks
+from ..attention.heads import merge_heads
+from ..attention.torch import fused_attention
 
 
 class SeparateAttention(nn.Module):

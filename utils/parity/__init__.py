@@ -4,7 +4,7 @@ Importing this package imports no framework; ``utils.parity.ten`` imports what a
 it runs.
 """
 
-from utils.parity.adapters import (
+from .adapters import (
     Program,
     jax_function,
     keras_layer,
@@ -12,7 +12,7 @@ from utils.parity.adapters import (
     torch_function,
     torch_module,
 )
-from utils.parity.comparison import (
+from .comparison import (
     DTYPES,
     Case,
     Row,

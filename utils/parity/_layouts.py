@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import checks
-from utils.parity import _messages
+from .. import checks
+from . import _messages
 
 
 class Layout(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from utils import frameworks
-from utils.parity import weights
+from .. import frameworks
+from . import weights
 
 HEADS, D_HEAD = 3, 8
 D_MODEL = HEADS * D_HEAD

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from utils import checks, frameworks
-from utils.parity import weights
+from .. import checks, frameworks
+from . import weights
 
 
 class Program(NamedTuple):

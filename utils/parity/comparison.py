@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from tabulate import tabulate
 
-from utils import checks, masks, reference, sizes
+from .. import checks, masks, reference, sizes
 
 DTYPES = ("float64", "float32")
 
@@ -77,7 +77,7 @@ def eight_cases():
 
 def programs():
     """Return the eleven Programs of chapter `one_equation`."""
-    from utils.parity import ten
+    from . import ten
     return ten.programs()
 
 

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from utils import checks, frameworks, reference, sizes
-from utils.parity import _transparent
-from utils.parity._transparent import D_HEAD, HEADS, keras_layer
+from .. import checks, frameworks, reference, sizes
+from . import _transparent
+from ._transparent import D_HEAD, HEADS, keras_layer
 
 merge = partial(rearrange, pattern="b h i d -> b i (h d)")
 split = partial(rearrange, pattern="b i (h d) -> b h i d", h=HEADS)

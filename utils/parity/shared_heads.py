@@ -8,9 +8,9 @@ arrays of the same dtype and bits, and raise ValueError for names or shapes that
 
 import numpy as np
 
-from utils import checks
-from utils.checks import cache as cache_checks
-from utils.parity import _messages, weights
+from .. import checks
+from ..checks import cache as cache_checks
+from . import _messages, weights
 
 SIDES = _messages.SIDES  # q_proj, k_proj, v_proj, o_proj
 FUSED = "from_fused, with query_key_value renamed to qkv_proj and dense to o_proj"

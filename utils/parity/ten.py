@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from utils import frameworks, masks
-from utils.attention import numpy as numpy_attention
-from utils.parity import adapters, weights
+from .. import frameworks, masks
+from ..attention import numpy as numpy_attention
+from . import adapters, weights
 
 
 def programs():
@@ -55,15 +55,15 @@ def linear(x, W, b):
 
 def per_head(x, memory, W, n_heads, keep):
     """Return out by ``attention.torch.attention_per_head``; arguments of ``loops``, as tensors."""
-    from utils.attention.torch import attention_per_head
+    from ..attention.torch import attention_per_head
     context, _ = attention_per_head(*project(x, memory, W), n_heads, keep)
     return context @ W["W_o"] + W["b_o"]
 
 
 def view(x, memory, W, n_heads, keep):
     """Return out by ``split_heads``, ``attention.torch.attention`` and ``merge_heads``."""
-    from utils.attention.heads import merge_heads, split_heads
-    from utils.attention.torch import attention
+    from ..attention.heads import merge_heads, split_heads
+    from ..attention.torch import attention
     context, _ = attention(*(split_heads(side, n_heads) for side in project(x, memory, W)), keep)
     return merge_heads(context) @ W["W_o"] + W["b_o"]
 
@@ -78,7 +78,7 @@ def einsum():
     names = weights.NAMES["einsum"]
 
     def build(case):
-        from utils.attention.einsum import MultiHeadAttentionNew
+        from ..attention.einsum import MultiHeadAttentionNew
         e, d = case.x.shape[-1], case.x.shape[-1] // case.n_heads
         module = MultiHeadAttentionNew(case.n_heads, e, d, d, residual=False, layer_norm=False)
         return module, weights.to_linear(case.weights, names)
@@ -112,7 +112,7 @@ def packed(x, memory, params, n_heads, keep):
 def folded():
     """Return the Program of ``attention.tensorflow``: masks are lengths, heads are in the batch."""
     def build(case):
-        from utils.attention.tensorflow import MultiHeadAttention
+        from ..attention.tensorflow import MultiHeadAttention
         e = case.x.shape[-1]
         layer = MultiHeadAttention(e, e, e, e, case.n_heads, 0.0, True, dtype=case.x.dtype.name)
         return layer, weights.to_dense(case.weights)
@@ -129,7 +129,7 @@ def sequence_first():
     names = weights.NAMES["sequence_first"]
 
     def build(case):
-        from utils.attention.sequence_first import MultiHeadAttention
+        from ..attention.sequence_first import MultiHeadAttention
         module = MultiHeadAttention(case.n_heads, case.x.shape[-1])
         return module, weights.to_linear(case.weights, names)
 
@@ -145,7 +145,7 @@ def sequence_first():
 def jax():
     """Return the Program of ``attention.jax``, whose parameters have an axis for the heads."""
     def function(params, x, memory, keep):
-        from utils.attention.jax import multi_head_attention
+        from ..attention.jax import multi_head_attention
         return multi_head_attention(params, x, memory, keep)
 
     return adapters.jax_function("JAX", function, weights.to_jax, weights.from_jax)
@@ -154,7 +154,7 @@ def jax():
 def sdpa():
     """Return the Program of ``attention.torch.MultiHeadAttention``, which calls SDPA."""
     def build(case):
-        from utils.attention.torch import MultiHeadAttention
+        from ..attention.torch import MultiHeadAttention
         module = MultiHeadAttention(case.x.shape[-1], case.n_heads)
         return module, weights.to_qkv_module(case.weights)
 

@@ -13,9 +13,9 @@ fewer heads than q.
 
 import numpy as np
 
-from utils import checks
-from utils.parity import _layouts
-from utils.parity._layouts import (
+from .. import checks
+from . import _layouts
+from ._layouts import (
     GPT2,
     IN_PROJ,
     LISTED,

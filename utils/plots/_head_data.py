@@ -10,7 +10,7 @@ from numbers import Integral
 
 import numpy as np
 
-from utils import checks
+from .. import checks
 
 # Limits for a small screen, and for the size of a page.
 MOST = {"layers": 16, "heads": 16, "tokens": 64, "keys": 64}

@@ -10,7 +10,7 @@ import json
 import numpy as np
 from safetensors import numpy as safetensors
 
-from utils import checks
+from .. import checks
 
 MOST_TOKENS = 128  # the model of `data` was trained on 129: it predicted 128 of them
 

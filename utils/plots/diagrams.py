@@ -8,7 +8,7 @@ from itertools import groupby
 
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from utils.plots.figures import COLOURS, figure
+from .figures import COLOURS, figure
 
 WASH, EDGE, HERE = "#f2f4f7", "#586170", COLOURS[0]
 TINTS = ("#A8D1EE", "#F6C99A", "#A5D6C0", "#E3C2D3", "#F5E6A3")  # light enough for black text

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from utils import checks, sizes
-from utils.plots import _head_data, _model_data
+from .. import checks, sizes
+from . import _head_data, _model_data
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Limits for a small screen: cells of 24 pixels, one colour for each token.

@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
 from matplotlib.patches import Patch
 
-from utils import checks
+from .. import checks
 
 # Okabe and Ito 2008: eight colours that readers with any colour vision can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")

@@ -1,6 +1,6 @@
 """The ladder: how many bits per character each rung needs, beside what counting needs."""
 
-from utils.plots.figures import COLOURS, figure
+from .figures import COLOURS, figure
 
 
 def ladder(results, up_to=None, yours=None):

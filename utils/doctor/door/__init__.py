@@ -5,13 +5,13 @@ arguments of other signatures are recognised by name. What a mask means is found
 masked key must not matter, and another key must.
 """
 
-from utils.doctor.door import names
-from utils.doctor.door.adapter import adapter
-from utils.doctor.door.functions import function
-from utils.doctor.door.kernels import kernel
-from utils.doctor.door.layers import layer
-from utils.doctor.door.names import UnknownArgumentError, signature
-from utils.doctor.modules import slots
+from ..modules import slots
+from . import names
+from .adapter import adapter
+from .functions import function
+from .kernels import kernel
+from .layers import layer
+from .names import UnknownArgumentError, signature
 
 __all__ = ["UnknownArgumentError", "adapter", "arguments_of", "asks_first", "function", "kernel",
            "layer", "signature"]

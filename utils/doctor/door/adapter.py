@@ -3,7 +3,7 @@
 import inspect
 import re
 
-from utils.doctor.door import names
+from . import names
 
 KEEP = ("# keep is None, or (b, 1, i, j) with True = may attend:\n"
         "    # give it the axes and the meaning of your mask")

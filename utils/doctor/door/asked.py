@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from utils.doctor import _subject
-from utils.doctor.door.names import looks_back
+from .. import _subject
+from .names import looks_back
 
 
 def refused(adapted, framework, masked, square):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from utils.doctor import _source, _subject
-from utils.doctor.door import names
+from .. import _source, _subject
+from . import names
 
 # What a number may be that a constructor takes: functions of d_model and n_heads.
 KINDS = {"d_model": lambda d_model, n_heads: d_model, "n_heads": lambda d_model, n_heads: n_heads,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import checks, frameworks
+from ... import checks, frameworks
 
 
 class Entry(NamedTuple):

@@ -2,12 +2,12 @@
 
 import inspect
 
-from utils.doctor import _subject
-from utils.doctor.door.constructors import arguments, heads_around, heads_of, needs_heads
-from utils.doctor.door.instances import of_instance, tried
-from utils.doctor.door.kernels import kernel
-from utils.doctor.door.names import roles_of
-from utils.doctor.modules import slots
+from .. import _subject
+from ..modules import slots
+from .constructors import arguments, heads_around, heads_of, needs_heads
+from .instances import of_instance, tried
+from .kernels import kernel
+from .names import roles_of
 
 FIRST = ((12, 3), (12, 1))  # sizes that every class is to take, (d_model, n_heads)
 

@@ -1,10 +1,10 @@
 """A function as people write it: a kernel of q, k and v, or a layer of x and its weights."""
 
-from utils import frameworks
-from utils.doctor import _subject
-from utils.doctor.door import weights
-from utils.doctor.door.kernels import kernel
-from utils.doctor.door.names import UnknownArgumentError
+from ... import frameworks
+from .. import _subject
+from . import weights
+from .kernels import kernel
+from .names import UnknownArgumentError
 
 
 def function(program):

@@ -2,9 +2,9 @@
 
 import itertools
 
-from utils.doctor import _subject
-from utils.doctor.door import names
-from utils.doctor.door.constructors import KINDS, arguments
+from .. import _subject
+from . import names
+from .constructors import KINDS, arguments
 
 OTHER = 7      # divides no d_model that is tried
 MOST = 3       # unknown arguments, of which all combinations are tried

@@ -4,12 +4,12 @@ import copy
 
 import numpy as np
 
-from utils.doctor import _subject
-from utils.doctor.door.constructors import heads_of
-from utils.doctor.door.entry import Entry
-from utils.doctor.door.surroundings import promise, surroundings
-from utils.doctor.door.trial import Trial
-from utils.doctor.modules import bare, guess, slots
+from .. import _subject
+from ..modules import bare, guess, slots
+from .constructors import heads_of
+from .entry import Entry
+from .surroundings import promise, surroundings
+from .trial import Trial
 
 
 def of_instance(module, name, held=None):
@@ -54,7 +54,7 @@ def tried(module, d_model):
         module = copy.deepcopy(module).eval()  # the reader's own stays as it is
         weight = next(iter(module.parameters()), torch.zeros(1))
         return Trial(module, module.forward, torch.nn.Module.__call__, d_model, weight)
-    from utils import frameworks
+    from ... import frameworks
     return Trial(module, module.call, lambda layer, **given: layer(**given), d_model,
                  frameworks.tensorflow().constant(np.zeros(1, "float32")))
 

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 
-from utils import checks, frameworks
-from utils.doctor import _subject
-from utils.doctor.door.asked import hides_later, refused
-from utils.doctor.door.entry import KINDS, NOT_PASSED, REPLACED, Entry, full, like
-from utils.doctor.door.names import first, is_mask, left_out, placed, roles_of, signature
+from ... import checks, frameworks
+from .. import _subject
+from .asked import hides_later, refused
+from .entry import KINDS, NOT_PASSED, REPLACED, Entry, full, like
+from .names import first, is_mask, left_out, placed, roles_of, signature
 
 AXES = ("(b, h, i, d)", "(b, i, d)", "(i, d)", "(b, i, h, d)")
 # A mask that lacks axes: how it is cut from (b, h, i, j), and the option of ``examine_kernel``.

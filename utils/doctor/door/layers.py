@@ -2,13 +2,13 @@
 
 import copy
 
-from utils.doctor import _subject
-from utils.doctor.door import objects
-from utils.doctor.door.constructors import arguments, heads_of, needs_heads
-from utils.doctor.door.fixed import FIRST, fixed
-from utils.doctor.door.guesses import are_sizes, flags, guesses
-from utils.doctor.door.instances import about_norms, entry, of_instance, tried
-from utils.doctor.modules import bare, guess, libraries, slots
+from .. import _subject
+from ..modules import bare, guess, libraries, slots
+from . import objects
+from .constructors import arguments, heads_of, needs_heads
+from .fixed import FIRST, fixed
+from .guesses import are_sizes, flags, guesses
+from .instances import about_norms, entry, of_instance, tried
 
 GROUPED = (6, 4)  # heads and their width, for a class that may have fewer heads of k and v
 SIZES = (FIRST[0], (12, 2), (16, 4), (64, 8), (512, 8), FIRST[1])   # d_model, heads; in turn

@@ -4,9 +4,9 @@ import importlib
 
 import numpy as np
 
-from utils import checks
-from utils.doctor.door.entry import like
-from utils.doctor.door.names import plain
+from ... import checks
+from .entry import like
+from .names import plain
 
 LAYOUTS = ("", "an image (b, d, i, 1)", "channels first (b, d, i)", "an image (b, i, 1, d)")
 

@@ -3,7 +3,7 @@
 import inspect
 import re
 
-from utils.doctor import _subject
+from .. import _subject
 
 # Names of arguments, without underscores and capitals.
 WIDTH = re.compile(r"(d|dims?|units|e|emb|embed|width|channels?|features|c|ch|nc|nf|planes|filters|"

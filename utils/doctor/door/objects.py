@@ -4,12 +4,12 @@ import re
 
 import numpy as np
 
-from utils import checks
-from utils.doctor import _subject
-from utils.doctor.door import constructors, names
-from utils.doctor.door.entry import Entry, like
-from utils.doctor.door.trial import Trial
-from utils.doctor.modules import guess
+from ... import checks
+from .. import _subject
+from ..modules import guess
+from . import constructors, names
+from .entry import Entry, like
+from .trial import Trial
 
 
 def layer(program, sample, d_model, n_heads, name):
@@ -46,7 +46,7 @@ def layer(program, sample, d_model, n_heads, name):
 
 def entry(made, function, ask, matrices, biases, size, framework, name, aside=()):
     """Return the Entry of what ``made(weights, n_heads)`` gives, called by ``ask``."""
-    from utils import sizes
+    from ... import sizes
     d_model, n_heads = size
     weights = sizes.weights(d_in=d_model, d_model=d_model, d_out=d_model)
     x = np.zeros(1)
@@ -54,7 +54,7 @@ def entry(made, function, ask, matrices, biases, size, framework, name, aside=()
         import torch
         x = torch.zeros(1, dtype=torch.float64)
     elif framework == "tensorflow":
-        from utils import frameworks
+        from ... import frameworks
         x = frameworks.tensorflow().constant(x)
     weights = {key: like(w, x) for key, w in weights.items()}
     try:
@@ -98,7 +98,7 @@ def _each(ask):
 
 def _is_transposed(adapted, weights, n_heads, trial, unbiased, no_output, like_x):
     """Return whether the reference is met with every weight transposed, and not without."""
-    from utils.doctor import faulty
+    from .. import faulty
     arrays = {key: checks.to_numpy(w) for key, w in weights.items()}
     x, memory = trial.x, trial.memory
     expected = faulty.layer.layer(x, memory, arrays, n_heads, unbiased=unbiased,
@@ -116,7 +116,7 @@ def _is_transposed(adapted, weights, n_heads, trial, unbiased, no_output, like_x
 
 
 def _band(trial):
-    from utils.doctor.faulty.kernel import Band
+    from ..faulty.kernel import Band
     return Band(None, 0) if trial.causal else Band()
 
 

@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 
-from utils import checks
-from utils.doctor.faulty.layer import normalised
-from utils.doctor.modules import guess, libraries, slots
+from ... import checks
+from ..faulty.layer import normalised
+from ..modules import guess, libraries, slots
 
 
 def surroundings(trial, n_heads):

@@ -9,12 +9,12 @@ import itertools
 
 import numpy as np
 
-from utils import checks
-from utils.doctor import _subject
-from utils.doctor.door.constructors import heads_of
-from utils.doctor.door.entry import NOT_PASSED, REPLACED, full, like, ways
-from utils.doctor.door.layouts import LAYOUTS, SHAPES, TABLES, laid_out, positions, swapped
-from utils.doctor.door.names import first, is_mask, left_out, looks_back, placed, roles_of
+from ... import checks
+from .. import _subject
+from .constructors import heads_of
+from .entry import NOT_PASSED, REPLACED, full, like, ways
+from .layouts import LAYOUTS, SHAPES, TABLES, laid_out, positions, swapped
+from .names import first, is_mask, left_out, looks_back, placed, roles_of
 
 BATCH, N_Q, N_K = 2, 5, 7
 SAME = 1e-5

@@ -5,10 +5,10 @@ import re
 
 import numpy as np
 
-from utils import checks
-from utils.doctor import _subject
-from utils.doctor.door import names, objects
-from utils.doctor.door.entry import like
+from ... import checks
+from .. import _subject
+from . import names, objects
+from .entry import like
 
 # Arguments that are {"w": …, "b": …}, as in picoGPT, and the letters of which they hold weights.
 PAIRS = {"cattn": "qkv", "qkv": "qkv", "inproj": "qkv", "cproj": "o", "outproj": "o", "proj": "o"}

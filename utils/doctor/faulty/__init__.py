@@ -1,5 +1,5 @@
 """Attention with named faults, one switch for each; with every switch off it is the reference."""
 
-from utils.doctor.faulty import decoding, kernel, layer
+from . import decoding, kernel, layer
 
 __all__ = ["decoding", "kernel", "layer"]

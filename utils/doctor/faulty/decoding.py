@@ -5,8 +5,8 @@ The switches of its kernel are those of ``utils.doctor.faulty.kernel.attention``
 
 import numpy as np
 
-from utils.doctor import faulty
-from utils.doctor.faulty.kernel import Band
+from .. import faulty
+from .kernel import Band
 
 
 def decode(q, k, v, chunks, *, cache="append", masked="always", align="bottom_right",

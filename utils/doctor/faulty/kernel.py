@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import masks, reference
+from ... import masks, reference
 
 KEYS, QUERIES, HEADS, BATCH = 3, 2, 1, 0  # axes of the scores, (b, h, i, j)
 SCALES = {"right": lambda h, d, n: d ** -0.5, "none": lambda h, d, n: 1.0,

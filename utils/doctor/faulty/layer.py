@@ -6,7 +6,7 @@ the faults.
 
 import numpy as np
 
-from utils.doctor import faulty
+from .. import faulty
 
 EPSILON = 1e-5  # of the LayerNorm, as in PyTorch
 

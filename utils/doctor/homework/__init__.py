@@ -3,6 +3,6 @@
 ``python -m utils.doctor.homework --help``.
 """
 
-from utils.doctor.homework.programs import assignment
+from .programs import assignment
 
 __all__ = ["assignment"]

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 
-from utils.doctor.homework import command
+from . import command
 
 with contextlib.suppress(AttributeError):
     sys.stdout.reconfigure(errors="replace")  # for names that the terminal cannot show

@@ -118,7 +118,7 @@ def described(error, path):
              if step.filename == str(path)]
     if isinstance(error, SyntaxError):
         steps = [error.lineno]
-    if getattr(error, "name", "") == "utils":
+    if getattr(error, "name", "") in ("utils", "one_equation"):
         return "imports the course; a probe may import only NumPy, PyTorch and the standard library"
     where = f" in line {steps[-1]}" if steps else ""
     return f"raises {type(error).__name__}{where}: {' '.join(str(error).split())[:150]}"

@@ -22,7 +22,7 @@ import textwrap
 from functools import lru_cache, partial
 from pathlib import Path
 
-from utils.doctor.homework import grade, programs, score
+from . import grade, programs, score
 
 TEMPLATE = Path(__file__).with_name("assignment.txt")
 SALT = b"One Equation, Many Programs: homework"

@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from utils import doctor
-from utils.doctor._report import printable
-from utils.doctor.homework import panel, programs, score as scoring
-from utils.doctor.homework.score import SECONDS, Score
+from ... import doctor
+from .._report import printable
+from . import panel, programs, score as scoring
+from .score import SECONDS, Score
 
 LARGEST = 10**9  # above all numbers that are handed out
 FIELDS = {"STUDENT": str, "PROGRAM": int, "LEVEL": str, "DIAGNOSIS": str}

@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from utils import checks, reference
-from utils.doctor import faulty
-from utils.doctor.faulty.kernel import FULLY_MASKED, Masking
-from utils.doctor.homework import programs as homework_programs
-from utils.doctor.homework.programs import Program
-from utils.parity import ten
+from ... import checks, reference
+from ...parity import ten
+from .. import faulty
+from ..faulty.kernel import FULLY_MASKED, Masking
+from . import programs as homework_programs
+from .programs import Program
 
 LOWEST = float(np.finfo(float).min)
 
@@ -78,7 +78,7 @@ def _kernel(*args, **settings):
 def _torch(q, k, v, keep=None, fused=False):
     import torch
 
-    from utils.attention import torch as torch_attention
+    from ...attention import torch as torch_attention
     k, v = (reference.repeat_heads(x, q.shape[1]) for x in (k, v))
     q, k, v, keep = (None if x is None else torch.as_tensor(x) for x in (q, k, v, keep))
     if fused:

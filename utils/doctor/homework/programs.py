@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import reference
-from utils.doctor import faulty
-from utils.doctor.faults import FAULTS
-from utils.doctor.faulty.kernel import Band, Masking
-from utils.doctor.levels import kernel_cases, kernel_switches, layer_cases, layer_switches
-from utils.doctor.levels.kernel_constants import mask_value_text
-from utils.doctor.levels.kernel_switches import Options
+from ... import reference
+from .. import faulty
+from ..faults import FAULTS
+from ..faulty.kernel import Band, Masking
+from ..levels import kernel_cases, kernel_switches, layer_cases, layer_switches
+from ..levels.kernel_constants import mask_value_text
+from ..levels.kernel_switches import Options
 
 LEVELS = ("kernel", "layer")
 CONTRACTS = {

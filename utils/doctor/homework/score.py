@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils.doctor import command
-from utils.doctor.homework import _sandbox
+from .. import command
+from . import _sandbox
 
 SECONDS = 60.0
 ENDING = 5.0           # seconds for a process to end once it is killed

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from utils import checks
-from utils.doctor import _search, _subject, faulty
-from utils.doctor._search import Switch
-from utils.doctor.levels import kernel_cases, kernel_constants, kernel_switches
-from utils.doctor.levels.kernel_cases import CONFIRM, LARGE, SEARCH, SECOND, Case, Form
-from utils.doctor.levels.level import Level
-from utils.doctor.probes import run as probe_run
+from ... import checks
+from .. import _search, _subject, faulty
+from .._search import Switch
+from ..probes import run as probe_run
+from . import kernel_cases, kernel_constants, kernel_switches
+from .kernel_cases import CONFIRM, LARGE, SEARCH, SECOND, Case, Form
+from .level import Level
 
 CHUNKS = ((7,), (1,) * 7, (4, 1, 1, 1), (2, 2, 2, 1), (1, 2, 4))
 SWITCHES = (

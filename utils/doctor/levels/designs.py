@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import Band, Masking
+from .._search import Switch
+from ..faulty.kernel import Band, Masking
 
 BASES = (10_000.0, 500_000.0, 1_000_000.0)
 CAPS = (20.0, 30.0, 50.0)

@@ -6,8 +6,8 @@ from unittest import mock
 
 import numpy as np
 
-from utils.doctor import _subject
-from utils.doctor.levels.kernel_cases import weights_of
+from .. import _subject
+from .kernel_cases import weights_of
 
 RUNS = 64  # at p = 0.8, a weight is dropped in all of them with probability 1e-6
 

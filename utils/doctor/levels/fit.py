@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import checks
-from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES
+from ... import checks
+from ..faulty.kernel import BATCH, HEADS, KEYS, QUERIES
 
 AXES = ((KEYS,), (QUERIES,), (HEADS,), (HEADS, KEYS), (BATCH,))
 TOLERANCE = 1e-5

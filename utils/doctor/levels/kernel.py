@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from utils import sizes
-from utils.doctor import _search, _subject, faulty
-from utils.doctor.levels import designs, kernel_cases
-from utils.doctor.levels.dropout import WeightDropoutUndone
-from utils.doctor.levels.kernel_cases import Form
-from utils.doctor.levels.kernel_constants import constants
-from utils.doctor.levels.kernel_switches import TRANSPOSED, rare, switches
-from utils.doctor.levels.level import Level
-from utils.doctor.probes import run as probe_run
+from ... import sizes
+from .. import _search, _subject, faulty
+from ..probes import run as probe_run
+from . import designs, kernel_cases
+from .dropout import WeightDropoutUndone
+from .kernel_cases import Form
+from .kernel_constants import constants
+from .kernel_switches import TRANSPOSED, rare, switches
+from .level import Level
 
 
 def levels(options, masks="any"):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import masks, sizes
+from ... import masks, sizes
 
 SEARCH = {"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 4, "d_v": 6}
 SECOND = {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 8, "d_v": 3}

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import checks, masks
-from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import KEYS, Band, Masking
-from utils.doctor.levels import fit, kernel_cases
+from ... import checks, masks
+from .._search import Switch
+from ..faulty.kernel import KEYS, Band, Masking
+from . import fit, kernel_cases
 
 
 class _View(NamedTuple):

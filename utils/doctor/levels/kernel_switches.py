@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Masking
-from utils.doctor.levels import designs
+from .._search import Switch
+from ..faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Masking
+from . import designs
 
 BANDS = (("causal off by one", Band(None, 1), "a query attends to one key too many"),
          ("causal off by one", Band(None, -1), "a query attends to one key too few"),

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from utils import sizes
-from utils.doctor import _search, _subject, faulty
-from utils.doctor.levels import (
+from ... import sizes
+from .. import _search, _subject, faulty
+from ..modules import Module
+from ..probes import layer as layer_probes, run as probe_run
+from . import (
     designs,
     kernel_cases,
     kernel_constants,
@@ -15,10 +17,8 @@ from utils.doctor.levels import (
     layer_constants,
     layer_switches,
 )
-from utils.doctor.levels.layer_cases import Form
-from utils.doctor.levels.level import Level
-from utils.doctor.modules import Module
-from utils.doctor.probes import layer as layer_probes, run as probe_run
+from .layer_cases import Form
+from .level import Level
 
 MASKS = {"any": "a mask per head", "heads alike": "one mask for all", "padding": "padding",
          "one for all": "one mask for all", "none": "no mask"}

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import masks, sizes
-from utils.doctor import faulty
-from utils.doctor.levels import kernel_cases
-from utils.doctor.levels.kernel_cases import LARGE, Case
+from ... import masks, sizes
+from .. import faulty
+from . import kernel_cases
+from .kernel_cases import LARGE, Case
 
 SEARCH = {"batch": 2, "n_q": 5, "n_k": 7, "heads": 3, "d_head": 4, "d_in": 11, "d_out": 13}
 SECOND = {"batch": 3, "n_q": 4, "n_k": 9, "heads": 2, "d_head": 8, "d_in": 10, "d_out": 15}

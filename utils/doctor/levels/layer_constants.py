@@ -6,11 +6,11 @@ and with heads of one or two dimensions.
 
 import numpy as np
 
-from utils.doctor import _search
-from utils.doctor._search import Switch
-from utils.doctor.faulty.kernel import Masking
-from utils.doctor.levels import fit
-from utils.doctor.levels.kernel_constants import mask_value_text
+from .. import _search
+from .._search import Switch
+from ..faulty.kernel import Masking
+from . import fit
+from .kernel_constants import mask_value_text
 
 SCALES = np.geomspace(1e-3, 1e2, 50)
 MASK_VALUES = np.concatenate([-np.geomspace(1e4, 1e-2, 24), [0.0], np.geomspace(1e-2, 1e4, 24)])

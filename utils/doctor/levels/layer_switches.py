@@ -2,9 +2,9 @@
 
 import itertools
 
-from utils.doctor._search import Switch
-from utils.doctor.faulty.layer import MASK_FAULTS
-from utils.doctor.levels import kernel_switches
+from .._search import Switch
+from ..faulty.layer import MASK_FAULTS
+from . import kernel_switches
 
 TOKENS = {0: "n", 1: "h", 2: "d"}
 READINGS = [axes for axes in itertools.permutations(range(3)) if axes[0] != 0]

@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from utils.doctor.levels.dropout import FrameworkDropoutOff
-from utils.doctor.levels.kernel_switches import Options
+from .dropout import FrameworkDropoutOff
+from .kernel_switches import Options
 
 
 @dataclass(frozen=True)

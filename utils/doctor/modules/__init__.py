@@ -1,6 +1,6 @@
 """Torch modules and Keras layers as functions of their weights."""
 
-from utils.doctor.modules.libraries import parameters_made
-from utils.doctor.modules.module import Module, of_module, restored
+from .libraries import parameters_made
+from .module import Module, of_module, restored
 
 __all__ = ["Module", "of_module", "parameters_made", "restored"]

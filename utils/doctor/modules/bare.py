@@ -3,7 +3,7 @@
 import re
 import sys
 
-from utils.doctor.modules import slots
+from . import slots
 
 GATE = re.compile(r".*gate.*|(linear|lin|to|w|fc|proj)_?g")
 OPEN = 40.0  # its sigmoid is 1 in every dtype

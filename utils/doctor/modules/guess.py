@@ -4,8 +4,8 @@ import math
 import re
 import sys
 
-from utils.doctor import _subject
-from utils.doctor.modules.slots import Slot, framework, parts, tensors
+from .. import _subject
+from .slots import Slot, framework, parts, tensors
 
 AFFIX = r"(?:w|to|fc|lin|linear|proj|project|projection|conv|conv1x1|map|transform|dense|layer)?"
 WORDS = re.compile(rf"{AFFIX}_*(?P<what>queries|query|q|keys|key|k|values|value|v|output|out|o|"

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import frameworks
-from utils.doctor import _subject
-from utils.masks import conventions
+from ... import frameworks
+from ...masks import conventions
+from .. import _subject
 
 # Arguments that make modules return their weights.
 ASKING = ("need_weights", "return_weights", "return_attention", "return_attention_scores",

@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 
-from utils import checks, frameworks
-from utils.doctor import _subject, faulty
-from utils.doctor.modules import bare, guess, libraries, slots
+from ... import checks, frameworks
+from .. import _subject, faulty
+from . import bare, guess, libraries, slots
 
 PLAIN = {(True, False): libraries.plain, (True, True): libraries.plain_self,  # masks, alone
          (False, False): libraries.unmasked, (False, True): libraries.unmasked_self}

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import checks
-from utils.doctor import _subject
+from ... import checks
+from .. import _subject
 
 # What is left of a name without these is the projection: W_q and bias_q belong to q.
 KINDS = re.compile(r"weight|kernel|bias|^[wb]|_[wb]$|_", re.IGNORECASE)

@@ -4,8 +4,8 @@
 return one Finding each.
 """
 
-from utils.doctor.probes.case import Finding
-from utils.doctor.probes.invariants import (
+from .case import Finding
+from .invariants import (
     batch_independence,
     determinism,
     equivariance,
@@ -14,21 +14,21 @@ from utils.doctor.probes.invariants import (
     shape,
     untouched,
 )
-from utils.doctor.probes.kernel import (
+from .kernel import (
     cache,
     head_independence,
     row_sums,
     variance,
     weights_match,
 )
-from utils.doctor.probes.layer import (
+from .layer import (
     parameter_count,
     same_tokens,
     weights_on_off,
     weights_used,
 )
-from utils.doctor.probes.run import probe_decoding, probe_kernel, probe_layer
-from utils.doctor.probes.visibility import causality, dependence, fully_masked_row, padding
+from .run import probe_decoding, probe_kernel, probe_layer
+from .visibility import causality, dependence, fully_masked_row, padding
 
 __all__ = [
     "Finding",

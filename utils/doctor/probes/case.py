@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utils import checks, masks, reference, sizes
+from ... import checks, masks, reference, sizes
 
 
 class Finding(NamedTuple):

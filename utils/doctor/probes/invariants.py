@@ -6,7 +6,7 @@ Each probe takes a program on NumPy arrays, ``(q, k, v, keep) -> context or (con
 
 import numpy as np
 
-from utils.doctor.probes.case import Finding, ShapeError, compare
+from .case import Finding, ShapeError, compare
 
 
 def noise(x, seed=0):

@@ -6,8 +6,8 @@ sum of the weights, and the rows of an identity matrix give the weights themselv
 
 import numpy as np
 
-from utils import reference
-from utils.doctor.probes.case import Case, Finding, compare
+from ... import reference
+from .case import Case, Finding, compare
 
 WIDTHS = (4, 16, 64)
 VARIES = 1e-3  # how far from 1

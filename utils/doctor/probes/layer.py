@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from utils import reference
-from utils.doctor.probes.case import Finding, compare
-from utils.doctor.probes.invariants import noise
+from ... import reference
+from .case import Finding, compare
+from .invariants import noise
 
 MANY = 4  # heads
 

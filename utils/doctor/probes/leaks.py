@@ -2,7 +2,7 @@
 
 import torch
 
-from utils import checks, masks
+from ... import checks, masks
 
 
 @torch.no_grad()

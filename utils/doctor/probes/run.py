@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from utils import sizes
-from utils.doctor.probes import (
+from ... import sizes
+from ...masks import padding
+from . import (
     invariants,
     kernel as kernel_probes,
     layer as layer_probes,
     visibility,
 )
-from utils.doctor.probes.case import (
+from .case import (
     Case,
     Finding,
     causal as causally,
@@ -17,7 +18,6 @@ from utils.doctor.probes.case import (
     layer_case,
     masked,
 )
-from utils.masks import padding
 
 # Each probe and the kind of case that it runs with; see ``kinds``.
 SHARED = (

@@ -5,8 +5,8 @@ Arguments and results are those of ``utils.doctor.probes.invariants``.
 
 import numpy as np
 
-from utils.doctor.probes.case import Finding, compare, gaps
-from utils.doctor.probes.invariants import noise
+from .case import Finding, compare, gaps
+from .invariants import noise
 
 LARGE = 30  # how much larger scores become, so that a small constant is no longer a mask
 

@@ -1,5 +1,5 @@
 """``python -m utils.exercises.capstone FILE.py``."""
 
-from utils.exercises.capstone import command
+from . import command
 
 raise SystemExit(command.main())

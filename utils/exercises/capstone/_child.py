@@ -5,11 +5,11 @@ import os
 import sys
 from pathlib import Path
 
-from utils.doctor import _source
-from utils.doctor._subject import RefusalError
-from utils.exercises._check import not_attempted, run_judge
-from utils.exercises.capstone.milestones import MILESTONES
-from utils.exercises.capstone.training import written
+from ...doctor import _source
+from ...doctor._subject import RefusalError
+from .._check import not_attempted, run_judge
+from .milestones import MILESTONES
+from .training import written
 
 
 def main():

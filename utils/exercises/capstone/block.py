@@ -5,8 +5,8 @@ import copy
 import torch
 from torch import nn
 
-from utils.checks import difference
-from utils.exercises.capstone import probes
+from ...checks import difference
+from . import probes
 
 D_MODEL, HEADS, N = 24, 3, 7
 LINEAR = 0.01  # of the change: what rounding and attention leave

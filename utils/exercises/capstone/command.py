@@ -12,9 +12,9 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-from utils import setup
-from utils.doctor.command import Parser, run
-from utils.exercises._check import Feedback
+from ...doctor.command import START, Parser, run
+from ...setup import COURSE, PACKAGE
+from .._check import Feedback
 
 NAMES = ("attention", "mask", "heads", "block", "model", "training", "writing")
 EPILOG = """milestones, in this order, and what the file must define for each:
@@ -27,9 +27,6 @@ EPILOG = """milestones, in this order, and what the file must define for each:
   writing     write(model, tokens, n, temperature)
 
 exit status: 0 all hold; 1 one does not; 2 the file could not be run."""
-# The child imports the course's own modules before it reads any file of the reader.
-START = ("import sys; sys.path[:0] = [sys.argv[1]]; from utils.exercises.capstone import _child; "
-         "_child.main()")
 
 
 def main(arguments=None):
@@ -59,9 +56,10 @@ def main(arguments=None):
 def parser():
     """Return the parser of the command line."""
     import argparse
-    made = Parser(usage="python -m utils.exercises.capstone FILE.py [--seconds N]", epilog=EPILOG,
+    made = Parser(usage=f"python -m {PACKAGE}.exercises.capstone FILE.py [--seconds N]",
                   description="Judge a transformer that you have written, milestone by milestone.",
-                  formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+                  allow_abbrev=False)
     made.add_argument("file", metavar="FILE.py", help="a file or notebook; only the seven names "
                       "and what they need are run")
     made.add_argument("--seconds", type=float, default=180.0,
@@ -83,7 +81,8 @@ def judged(file, seconds):
     """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "progress.json")
-        problem = run([sys.executable, "-P", "-c", START, str(setup.COURSE), str(file.resolve()),
+        start = START.format(PACKAGE, "exercises.capstone")
+        problem = run([sys.executable, "-P", "-c", start, str(COURSE), str(file.resolve()),
                        str(out)], seconds)
         if not out.exists():
             return [], "", problem or "its process ended before it was read.", ""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from utils.exercises.capstone import block, heads, model, parts, training, writing
+from . import block, heads, model, parts, training, writing
 
 
 class Milestone(NamedTuple):

@@ -5,8 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from utils.checks import difference
-from utils.exercises.capstone import probes
+from ...checks import difference
+from . import probes
 
 TOKENS, D_MODEL, HEADS, LAYERS = 23, 24, 3, 2
 N = 11

@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from utils import masks, reference
-from utils.checks import difference, to_numpy
-from utils.exercises._judges import doctor_report, recognise
-from utils.exercises.capstone import probes
+from ... import masks, reference
+from ...checks import difference, to_numpy
+from .._judges import doctor_report, recognise
+from . import probes
 
 TOLERANCE = 1e-6  # a softmax in float32 is right, too
 

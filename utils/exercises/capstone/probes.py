@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from utils.checks import difference
-from utils.doctor.probes.leaks import leaks
+from ...checks import difference
+from ...doctor.probes.leaks import leaks
 
 SAME = 1e-4  # rounding of float32, and more than that of any order of adding
 

@@ -10,9 +10,9 @@ import math
 import torch
 import torch.nn.functional as F
 
-from utils.exercises.capstone import probes, steps
-from utils.exercises.capstone.solution import Model as OurModel, train as our_train
-from utils.models import corpus, ngrams
+from ...models import corpus, ngrams
+from . import probes, steps
+from .solution import Model as OurModel, train as our_train
 
 STEPS, SIZE = 150, (64, 4, 2)  # d_model, n_heads, n_layers
 MARGIN = 0.5     # bits by which counting single characters must be beaten
