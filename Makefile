@@ -66,15 +66,12 @@ notebooks: .venv/.ready  ## run the quick notebooks again and compare what they 
 site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
 	$(PYTEST) -n 2 -m "site and not slow"
 
-test-slow: .venv/.ready  ## the tests that are marked slow, and the notebooks that train longest
+test-slow: .venv/.ready  ## the tests that are marked slow, and the notebooks that run longest
 	$(UNIT) -m slow
 	$(NOTEBOOK_ENV) $(NBVAL) $$(sed -n 's/^ *--ignore=//p' tests/nbval_quick.ini)
 
-# All but two pages that train: there they take a quarter of an hour each, and what they have
-# compared are truth values and counts.
-test-portable: .venv/.ready  ## every notebook as the plainest of processors would run it
-	$(NOTEBOOK_ENV) $(OTHER_CPU) $(NBVAL) chapters --ignore=chapters/4_transformer/language_model.ipynb \
-		--ignore=chapters/5_fast_and_large/fewer_heads.ipynb
+test-portable: .venv/.ready  ## the quick notebooks as the plainest of processors would run them
+	$(NOTEBOOK_ENV) $(OTHER_CPU) $(QUICK) chapters
 
 test-colab: .venv/.ready .venv-colab/.ready  ## each notebook alone, with the versions of Colab
 	$(BIN)/python scripts/colab.py

@@ -141,7 +141,7 @@ def test_with_numpy_alone_its_help_names_the_command_and_its_functions_are_there
 
 
 def test_beside_torch_a_class_of_a_project_with_its_own_utils_is_examined(installed, project):
-    for name, status, verdict in (("Attention", 0, "healthy"), ("Torn", 1, "sick: torn heads")):
+    for name, status, verdict in (("Attention", 0, "healthy"), ("Torn", 1, "sick: split without transpose")):
         done = run(installed / "bin/attention-doctor", f"model.py:{name}", cwd=project,
                    PYTHONPATH=str(installed))
         assert (done.returncode, done.stderr) == (status, "")
@@ -152,5 +152,5 @@ def test_beside_torch_a_test_suite_prints_the_report_on_what_is_not_healthy(inst
     done = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project,
                PYTHONPATH=os.pathsep.join([str(installed), str(project)]))
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert "Torn is sick: torn heads" in done.stdout
+    assert "Torn is sick: split without transpose" in done.stdout
     assert "test_model.py:9: AssertionError" in done.stdout  # the reader's line, and none of ours
