@@ -1,5 +1,9 @@
-"""The wheel: ``pip install`` puts the doctor, as ``one_equation``, into a project of anybody's."""
+"""The wheel: ``pip install`` puts the doctor, as ``one_equation``, into a project of anybody's.
 
+What the page shows for the shell, for pytest and for a workflow is taken from the page and run.
+"""
+
+import json
 import os
 import re
 import subprocess
@@ -12,6 +16,12 @@ from notebook_page import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
+PAGE = ROOT / "chapters/7_field_guide/examine_your_own.ipynb"
+TEXT = "".join("".join(cell["source"]) for cell in json.loads(PAGE.read_text("utf-8"))["cells"]
+               if cell["cell_type"] == "markdown")
+INSTALL, COMMAND = re.findall(r"```sh\n(.*?)\n```", TEXT)
+(SUITE,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+WORKFLOW = re.findall(r"^- run: (.*)$", TEXT, re.MULTILINE)
 NUMPY_KERNEL = """import numpy as np
 
 def attend(q, k, v, mask=None):
@@ -24,6 +34,12 @@ def attend(q, k, v, mask=None):
 MODEL = """import torch
 from torch import nn
 from utils.shapes import split, merge
+
+def attend(q, k, v):
+    return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1) @ v
+
+def over_heads(q, k, v):
+    return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=1) @ v
 
 class Attention(nn.Module):
     def __init__(self, d_model, n_heads):
@@ -51,18 +67,6 @@ SHAPES = """def split(x, n_heads):
 def merge(x):
     return x.transpose(1, 2).flatten(2)
 """
-SUITE = """from one_equation.doctor import assert_healthy
-
-from model import Attention, Torn
-
-def test_the_right_one():
-    assert_healthy(Attention)
-
-def test_the_torn_one():
-    assert_healthy(Torn)
-"""
-
-
 def run(*words, cwd, **environment):
     return subprocess.run(list(map(str, words)), cwd=cwd, capture_output=True, text=True,
                           check=False, encoding="utf-8", stdin=subprocess.DEVNULL,
@@ -141,16 +145,40 @@ def test_with_numpy_alone_its_help_names_the_command_and_its_functions_are_there
 
 
 def test_beside_torch_a_class_of_a_project_with_its_own_utils_is_examined(installed, project):
-    for name, status, verdict in (("Attention", 0, "healthy"), ("Torn", 1, "sick: split without transpose")):
+    for name, status, verdict in (("Attention", 0, "healthy"),
+                                  ("Torn", 1, "sick: split without transpose")):
         done = run(installed / "bin/attention-doctor", f"model.py:{name}", cwd=project,
                    PYTHONPATH=str(installed))
         assert (done.returncode, done.stderr) == (status, "")
         assert done.stdout.startswith(f"{name} is {verdict}")
 
 
-def test_beside_torch_a_test_suite_prints_the_report_on_what_is_not_healthy(installed, project):
-    done = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project,
-               PYTHONPATH=os.pathsep.join([str(installed), str(project)]))
-    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert "Torn is sick: split without transpose" in done.stdout
-    assert "test_model.py:9: AssertionError" in done.stdout  # the reader's line, and none of ours
+def test_the_suite_of_the_page_passes_and_prints_the_report_on_what_is_not_healthy(
+        installed, project):
+    paths = os.pathsep.join([str(installed), str(project)])
+    for name, outcome in (("attend", "1 passed"), ("over_heads", "1 failed")):
+        text = SUITE.replace("import attend", f"import {name} as attend")
+        (project / "tests/test_model.py").write_text(text)
+        done = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project,
+                   PYTHONPATH=paths)
+        assert outcome in done.stdout, done.stdout + done.stderr
+    assert "over_heads is sick: softmax over heads" in done.stdout
+    assert "test_model.py:7: AssertionError" in done.stdout  # the reader's line, and none of ours
+
+
+def test_the_command_of_the_page_examines_and_the_workflow_is_the_same(installed, project):
+    program, target = COMMAND.split()
+    done = run(installed / "bin" / program, target, cwd=project, PYTHONPATH=str(installed))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert WORKFLOW == [INSTALL, COMMAND]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"`{INSTALL}`" in readme
+    assert f"`{COMMAND.replace('attend', 'MyAttention')}`" in readme
+
+
+def test_without_torch_a_program_of_torch_is_told_so(numpy_only, project):
+    (project / "utils/shapes.py").unlink()
+    for name in ("attend", "Attention"):
+        done = run(numpy_only / "attention-doctor", f"model.py:{name}", cwd=project)
+        assert done.returncode == 2
+        assert "torch, which is not installed" in " ".join(done.stdout.split())

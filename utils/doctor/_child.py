@@ -45,6 +45,10 @@ def examined(file, name, options):
         return Report(name, level, "could not examine", f"{refusal}.")
     except BaseException as error:  # a program should not raise KeyboardInterrupt, but may
         return Report(name, level, "could not examine", said(error))
+    absent = _source.missing(module)
+    if report.verdict == "could not examine" and absent:
+        return Report(name, report.level, report.verdict, f"{file.name} imports {absent[0]}, which "
+                      "is not installed where the doctor runs.")
     notes = [*report.notes, *_source.undecorated(module)]
     verdict = "note" if report.verdict == "healthy" and notes else report.verdict
     return replace(report, verdict=verdict, program=name, notes=notes)

@@ -23,6 +23,7 @@ from ..setup import COURSE, PACKAGE
 from ._subject import RefusalError
 
 MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")  # of a root
+FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
 LOADS = ("LOAD_NAME", "LOAD_GLOBAL")
 STORES = ("STORE_NAME", "STORE_GLOBAL")
 
@@ -258,6 +259,18 @@ def said(error):
 def undecorated(module):
     """Return sentences on the decorators that were left out of a Source; [] for other modules."""
     return vars(module).get("_undecorated", [])
+
+
+def missing(module):
+    """Return which of the FRAMEWORKS a Source imports although they are not installed."""
+    names = set()
+    for node in (node for part in vars(module).get("_parts", []) for node in ast.walk(part.node)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").partition(".")[0])
+    return [name for name in FRAMEWORKS
+            if name in names and importlib.util.find_spec(name) is None]
 
 
 def read(file):
