@@ -103,9 +103,12 @@ HEALTHY = {"reference": (reference.attention, ()), "torch": (torch_attention.att
 def test_a_healthy_kernel_is_called_healthy_or_noted(name):
     program, words = HEALTHY[name]
     report = doctor.examine(program)
-    assert (report.verdict, report.names) == ("note" if words else "healthy", [])
-    assert len(report.notes) == len(words)
-    assert all(word in note for word, note in zip(words, report.notes, strict=True))
+    assert (report.verdict, report.names) == ("healthy", [])
+    said = report.asides + report.notes
+    assert len(said) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, said, strict=True))
+    assert all(sentence in " ".join(report.full().split()) for sentence in said)
+    assert not any(sentence in " ".join(str(report).split()) for sentence in report.asides)
 
 
 def test_a_choice_is_a_fault_where_another_was_asked_for():
@@ -166,7 +169,7 @@ def test_masks_that_it_refuses_are_noted():
             raise ValueError("four axes, please")
         return reference.attention(q, k, v, keep)
     report = doctor.examine(program)
-    assert report.verdict == "note"
+    assert report.verdict == "healthy"
     assert report.notes == [
         "In the case one mask for all, it raises ValueError: four axes, please."]
 
@@ -230,14 +233,14 @@ def bursting(largest):
 
 def test_a_softmax_that_overflows_is_a_note_however_early():
     late, early = doctor.examine(bursting(709)), doctor.examine(bursting(20))
-    assert (late.verdict, early.verdict) == ("note", "note")
+    assert (late.verdict, early.verdict) == ("healthy", "healthy")
+    assert late.asides == early.asides == ["A fully masked row gets NaN."]
     assert late.notes == [
-        "A fully masked row gets NaN.",
         "Large scores give 120 elements that are not finite: subtract the largest score before "
         "exp."]
     assert early.notes == [
         "In the case large scores, it gives numbers that are not finite: subtract the largest "
-        "score before exp.", "A fully masked row gets NaN."]
+        "score before exp."]
     assert doctor.examine(bursting(1)).verdict == "sick"  # at ordinary scores it is no choice
 
 
@@ -248,7 +251,7 @@ def test_a_demand_on_fully_masked_rows_is_no_fault_of_a_program_without_any():
 def test_sizes_that_it_does_not_take_are_noted():
     report = doctor.examine(sick({}, Form(True, True)))
     assert (report.verdict, report.notes) == (
-        "note", ["It was examined only with n_q == n_k and d_v == d, because it does not take "
+        "healthy", ["It was examined only with n_q == n_k and d_v == d, because it does not take "
                  "other sizes."])
 
 
@@ -299,7 +302,7 @@ def test_other_chance_is_not_called_dropout():
                             + rng.standard_normal(v.shape[3]))
     assert (report.verdict, report.names) == ("sick", [])
     assert report.headline == (
-        "no match. Identical calls give different outputs, and dropout on its weights does not "
+        "identical calls give different outputs, and dropout on its weights does not "
         "explain it.")
     assert len(report.findings) == 2  # probes would only see chance
 
@@ -309,7 +312,7 @@ def test_a_search_that_ended_early_says_how_much_it_has_tried(monkeypatch):
     report = doctor.examine(lambda q, k, v, keep: 2 * reference.attention(q, k, v, keep)[0],
                             framework="numpy")
     assert report.headline.startswith(
-        "no match. It differs from the reference, and there was time for only ")
+        "it differs from the reference, and there was time for only ")
     told, _, end = report.headline.partition(" only ")[2].partition(" sets ")
     tried, sets = (int(number) for number in told.replace(",", "").split(" of "))
     assert 10 < tried < sets / 20
@@ -375,7 +378,7 @@ def test_no_line_is_wider_than_a_terminal_but_for_addresses():
 def test_the_report_is_html_without_script_and_escaped():
     report = doctor.examine(lambda q, k, v, keep: q)
     page = report._repr_html_()
-    assert "&lt;lambda&gt; is sick" in page
+    assert "&lt;lambda&gt; is unexplained" in page
     assert "color: inherit" in page
     assert "background" not in page
     assert "<lambda>" not in page
@@ -479,7 +482,7 @@ def test_each_level_has_a_function_which_examine_calls(function, level):
     (torch.nn.MultiheadAttention, "layer"), (partial(reference.attention), "kernel")])
 def test_the_level_is_guessed_from_the_kind_of_program(program, level):
     report = doctor.examine(program)
-    assert (report.level, report.verdict in ("healthy", "note")) == (level, True)
+    assert (report.level, report.verdict == "healthy") == (level, True)
 
 
 def test_every_fault_says_what_where_and_which_chapter_teaches_it():

@@ -195,7 +195,7 @@ def test_the_courses_layers_are_healthy(name):
         return program(x, memory, params, n_heads, keep)
     framework = "numpy" if name in ("packed", "loops") else "torch"
     report = doctor.examine(layer, "layer", masks="padding", framework=framework)
-    assert report.verdict in ("healthy", "note")
+    assert report.verdict == "healthy"
 
 
 def test_a_layer_with_dropout_in_eval_is_told_so():
@@ -271,7 +271,7 @@ def test_a_layer_whose_softmax_overflows_gets_a_note():
         out = reference.multi_head_attention(x, memory, weights, n_heads, keep)[0]
         return np.where(np.abs(x).max() > 500, np.nan, out)
     report = doctor.examine(layer, "layer")
-    assert (report.verdict, len(report.notes)) == ("note", 1)
+    assert (report.verdict, len(report.notes)) == ("healthy", 1)
     assert "subtract the largest score before exp" in report.notes[0]
 
 

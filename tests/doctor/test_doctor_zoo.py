@@ -41,12 +41,12 @@ def reports():
 def outcome(animal, report):
     """Return in which of the COLUMNS a specimen stands.
 
-    "unnamed": its fault is on the list, and "no match" was said; "outside": it is not, and the same
-    was said; "missed": it is sick and was not called so.
+    "unnamed": its fault is on the list, and was not named; "outside": it is not, and no other was
+    named; "missed": it is sick and was called healthy, or not examined.
     """
     if animal.fault is None:
-        return "false alarm" if report.verdict not in ("healthy", "note") else "healthy"
-    if report.verdict != "sick":
+        return "false alarm" if report.verdict != "healthy" else "healthy"
+    if report.verdict not in ("sick", "unexplained"):
         return "missed"
     if not report.names:
         return "unnamed" if animal.listed else "outside"
@@ -116,7 +116,7 @@ def test_a_name_stands_for_a_class_of_at_most_three(reports):
 
 def test_a_guess_of_the_packing_is_a_note(reports):
     packed = reports["torch_modules.PackedByHead"]
-    assert (packed.verdict, packed.names) == ("note", [])
+    assert (packed.verdict, packed.names) == ("healthy", [])
     assert "interleaved packing" in packed.notes[1]
 
 

@@ -65,7 +65,7 @@ def test_what_is_more_than_attention_is_not_sick_and_its_attention_is_named():
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_design_is_named_and_no_fault(name):
     report = examine(getattr(door_programs, name))
-    assert report.verdict == "note", report
+    assert report.verdict == "healthy", report
     assert DESIGNS[name] in " ".join(report.notes)
 
 
@@ -75,7 +75,7 @@ def test_a_design_is_named_and_no_fault(name):
 def test_a_program_is_examined_and_what_was_assumed_is_said(name):
     faults, words = VERDICTS[name]
     report = examine(getattr(door_programs, name))
-    assert report.verdict in (("sick",) if faults else ("healthy", "note")), report
+    assert report.verdict in (("sick",) if faults else ("healthy",)), report
     assert faults == [fault for some in report.names[:1] for fault in some]
     assert words in report.called
     assert report.program == name
@@ -115,7 +115,7 @@ def test_a_configuration_answers_by_attribute_and_item():
 def test_a_module_that_is_built_stays_in_training_and_keeps_its_weights():
     module = door_programs.HeadsFirst(3, 12).train()
     before = {name: w.clone() for name, w in module.state_dict().items()}
-    assert examine(module).verdict == "note"
+    assert examine(module).verdict == "healthy"
     assert module.training
     assert module.dropout.training
     assert all(torch.equal(w, before[name]) for name, w in module.state_dict().items())

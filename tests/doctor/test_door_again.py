@@ -52,7 +52,7 @@ class Padded(Plain):
 
 def test_padding_of_a_causal_layer_is_found_in_the_middle():
     report = examine(Padded)
-    assert report.verdict == "note", report
+    assert report.verdict == "healthy", report
     assert "timeline_mask: (b, j), True = masked" in report.called
 
 
@@ -76,7 +76,7 @@ class Local(Plain):
 def test_a_configuration_has_the_defaults_of_its_own_class():
     report = examine(Local)
     assert "config=a SmallConfig with these sizes" in report.called
-    assert report.verdict == "note"
+    assert report.verdict == "healthy"
     assert "up to 2 before and 0 after" in " ".join(report.notes)
 
 
@@ -116,7 +116,7 @@ class Further(Plain):
 
 def test_arguments_that_the_doctor_does_not_know_are_left_out_and_named():
     report = examine(Further)
-    assert (report.verdict, report.names) == ("note", [])
+    assert (report.verdict, report.names) == ("healthy", [])
     assert report.called.endswith("called as (x)")
     assert "It was called without cache and flavour, so what that does is not examined." in (
         report.notes)
@@ -153,7 +153,7 @@ class NormedOverTime(Normed):
 
 def test_a_norm_that_is_taken_out_is_named_and_may_leak():
     report = examine(Normed)
-    assert report.verdict == "note"
+    assert report.verdict == "healthy"
     assert "Its TimeNorm was taken out and is not examined." in report.notes
     report = examine(NormedOverTime)
     assert (report.verdict, report.names) == ("sick", [("LayerNorm over time",)])
@@ -198,7 +198,7 @@ class RotatedLate(Plain):
 
 def test_rope_is_examined_with_angles_and_its_mistakes_are_named_without_an_option():
     report = examine(Rotated)
-    assert report.verdict == "note"
+    assert report.verdict == "healthy"
     assert any("(RoPE): dimensions 2n and 2n + 1 together" in note for note in report.notes)
     assert examine(RotatedOnce).names == [("RoPE not on both",)]
     assert examine(RotatedLate).names == [("RoPE off by one",)]
@@ -259,13 +259,13 @@ class Optional(Plain):
 
 def test_arguments_that_are_sizes_are_guessed_and_others_are_not():
     report = examine(Vague)
-    assert report.verdict == "note"
+    assert report.verdict == "healthy"
     assert ("What this means is guessed: foo = d_model, bar = n_heads, room = a length."
             in report.notes)
     report = examine(Tempered)
     assert (report.verdict, report.headline) == (
         "could not examine", "it is built with sharpness, of which the doctor knows nothing.")
-    assert examine(Optional).verdict == "note"
+    assert examine(Optional).verdict == "healthy"
 
 
 class Listed(Plain):
@@ -283,7 +283,7 @@ def test_a_list_of_q_k_and_v_is_found():
     assert door.layer(Listed).options["self_attention"] is False
     report = examine(Listed)
     assert "called as (inputs=[q, k, v])" in report.called
-    assert report.verdict == "note"
+    assert report.verdict == "healthy"
 
 
 class Flagged(nn.Module):
@@ -304,7 +304,7 @@ class Flagged(nn.Module):
 
 def test_a_mask_is_called_ignored_only_if_no_flag_turns_it_on():
     report = examine(Flagged)
-    assert report.verdict == "note", report
+    assert report.verdict == "healthy", report
     assert "Its mask masks only with mask_flag=True, which is not the default." in report.notes
     assert any("takes the place of the causal one" in note for note in report.notes)
 
@@ -322,7 +322,7 @@ class Replaced(Plain):
 
 def test_a_mask_of_a_layer_may_take_the_place_of_its_causal_one():
     report = examine(Replaced)
-    assert report.verdict == "note", report
+    assert report.verdict == "healthy", report
     assert any("takes the place of the causal one" in note for note in report.notes)
 
 
@@ -344,7 +344,7 @@ OnlyByName.__name__ = "CausalAttention"
 def test_a_name_and_a_triangle_promise_a_causal_mask():
     assert examine(MaskedCausal).names == [("no causal mask",)]
     report = examine(OnlyByName)
-    assert report.verdict == "note"
+    assert report.verdict == "healthy"
     assert any("Is it to be causal, as its name says so?" in note for note in report.notes)
 
 
@@ -369,7 +369,7 @@ def test_a_decorator_that_is_absent_is_left_out_and_said(tmp_path):
     file = tmp_path / "model.py"
     file.write_text(PROJECT)
     report = _child.examined(file, "attend", {})
-    assert report.verdict == "note"
+    assert report.verdict == "healthy"
     assert report.notes[-1] == (
         "attend was made without its decorator @MODULES.register_module(), which needs .registry, "
         "which is not installed (model.py, line 4).")
@@ -427,7 +427,7 @@ def test_a_design_without_w_o_is_none_through_a_call_either():
 
     report = examine(lambda d_model, n_heads: NoOutput(d_model, n_heads), masks="none",
                      self_attention=True, call=lambda module, x, memory, keep: module(x))
-    assert report.verdict == "note", report
+    assert report.verdict == "healthy", report
 
 
 @pytest.mark.parametrize(("argument", "value"), [
@@ -439,5 +439,7 @@ def test_further_names_of_sizes(argument, value):
 def test_what_is_not_searched_says_how_to_search_longer():
     class Exam:
         undefined, random, untried = (), False, "5 of 9"
-    assert "--seconds" in _verdict._unexplained(Exam)
+    verdict, headline = _verdict._without_name(Exam)
+    assert verdict == "unexplained"
+    assert "--seconds" in headline
     assert len(list(itertools.islice(designs.turned(), 99))) == 30

@@ -33,7 +33,7 @@ MISJUDGED = {
     "modules/sdpa_encoder.py:FusedSelfAttention", "others/decoder_fn.py:attention",
     "held/tf_news.py:masked_dot_attention", "held/traffic_encoder.py:TemporalEncoder",
     "held/bard.py:Head",                            # with one head, √d_model is √d
-    "held/ragged.py:attend",                        # all lengths inverted: no match
+    "held/ragged.py:attend",                        # all lengths inverted: unexplained
     "again/kv_decoder.py:CachedAttention", "again/story_gpt.py:Attention"}  # with a cache only
 CALLED_HEALTHY = MISJUDGED - {"held/ragged.py:attend"}
 # On some processors TensorFlow ends the process of "chatbot": a sum of axes that do not fit.
@@ -53,10 +53,10 @@ def outcome(case, report):
     if report.verdict == "could not examine":
         return "not examined"
     if not verdict or verdict[0] == "design":
-        return "false alarm" if report.verdict == "sick" else "right"
+        return "right" if report.verdict == "healthy" else "false alarm"
     named = {fault for some in report.names for fault in some}
-    return "right" if (report.verdict == "sick" and named & {*verdict}) or (
-        report.verdict == "sick" and verdict[0] == "?") else "misjudged"
+    caught = report.verdict in ("sick", "unexplained")
+    return "right" if named & {*verdict} or (caught and verdict[0] == "?") else "misjudged"
 
 
 def sick(case):
@@ -72,7 +72,7 @@ def test_a_program_is_judged_as_was_declared_before(case):
     report = examined(case)
     ended = "chatbot" in case and report.verdict == "could not examine"
     assert ended or outcome(case, report) == expected, report
-    assert (sick(case) and report.verdict in ("healthy", "note")) == (case in CALLED_HEALTHY)
+    assert (sick(case) and report.verdict == "healthy") == (case in CALLED_HEALTHY)
 
 
 def test_the_zoo_is_as_large_as_it_says_and_its_lists_are_of_it():

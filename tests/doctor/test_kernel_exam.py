@@ -23,11 +23,12 @@ def test_what_holds_only_where_the_search_looked_is_no_explanation():
     def program(q, k, v, keep):
         context, _ = faulty.kernel.attention(q, k, v, keep, scale="none")
         return context if q.shape[1] < 5 else context + 1
-    assert (doctor.examine(program).verdict, doctor.examine(program).names) == ("sick", [])
+    assert (doctor.examine(program).verdict, doctor.examine(program).names) == (
+        "unexplained", [])
 
     def right_when_small(q, k, v, keep):
         return reference.attention(q, k, v, keep)[0] + (q.shape[1] == 5)
-    assert doctor.examine(right_when_small).verdict == "sick"
+    assert doctor.examine(right_when_small).verdict == "unexplained"
 
 
 def test_answers_can_be_tried_apart():
@@ -43,7 +44,7 @@ def test_weights_that_are_not_those_used_are_an_answer_like_any_other():
     def program(q, k, v, keep):
         context, weights = reference.attention(q, k, v, keep)
         return context, weights / 2
-    assert doctor.examine(program).verdict == "sick"
+    assert doctor.examine(program).verdict == "unexplained"
     assert doctor.examine(reference.attention).verdict == "healthy"
 
 

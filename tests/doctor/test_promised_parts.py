@@ -96,7 +96,7 @@ def test_a_sink_that_is_scaled_with_the_scores_has_a_name():
 def test_a_program_without_its_sink_and_with_another_part_gets_a_report():
     rotary = program({"rotary": ("halves", 10_000.0)})
     report = doctor.examine(rotary, parts={"sink": 0})
-    assert (report.verdict, report.names) == ("sick", [])
+    assert (report.verdict, report.names) == ("unexplained", [])
     report = doctor.examine(rotary, parts={"sink": 0, "rope": "halves"})
     assert report.names == [("no sink",)]
 
@@ -172,12 +172,12 @@ def test_groups_of_heads_are_a_design_and_tiling_them_a_fault(kind, fault):
     for one in (kind, kind(64, 8, 2)):
         report = doctor.examine(one)
         assert report.names == ([(fault,)] if fault else []), report
-        assert report.verdict == ("sick" if fault else "note")
+        assert report.verdict == ("sick" if fault else "healthy")
 
 
 def test_the_part_of_a_class_is_examined_at_the_door():
     assert doctor.examine(Halves).notes[0].startswith("It rotates q and k")
-    assert doctor.examine(Halves, parts={"rope": "halves"}).verdict == "note"
+    assert doctor.examine(Halves, parts={"rope": "halves"}).verdict == "healthy"
     assert doctor.examine(Halves, parts={"rope": "pairs"}).names == [("other RoPE pairing",)]
     assert doctor.examine(Grouped, parts={"rope": "pairs"}).names == [("no RoPE",)]
 

@@ -25,6 +25,6 @@ def assert_healthy(program, **options):
     """
     __tracebackhide__ = True  # pytest shows the line of the test instead
     report = examine(program, **options)
-    if report.verdict not in ("healthy", "note"):
+    if report.verdict != "healthy":
         raise AssertionError(f"\n{report}")
     return report

@@ -14,7 +14,6 @@ from ._report import Report
 
 DOCTOR = COURSE / PACKAGE / "doctor"
 SHARE = 30  # a search may be made several times, and is a part of an examination
-OF_OPTIONS = {"examine", "_check", "of_module", "divisible"}  # they raise errors about options
 
 
 def main():
@@ -35,6 +34,7 @@ def examined(file, name, options):
     """Return the Report on a program of a file; any error becomes a sentence of the Report."""
     level = options.get("level", "")
     level = "decoding" if level == "decode" else level
+    _source.USED.clear()
     try:
         module = imported(file)
         program = found(module, name)
@@ -47,18 +47,15 @@ def examined(file, name, options):
         return Report(name, level, "could not examine", said(error))
     absent = _source.missing(module)
     if report.verdict == "could not examine" and absent:
-        return Report(name, report.level, report.verdict, f"{file.name} imports {absent[0]}, which "
-                      "is not installed where the doctor runs.")
-    notes = [*report.notes, *_source.undecorated(module)]
-    verdict = "note" if report.verdict == "healthy" and notes else report.verdict
-    return replace(report, verdict=verdict, program=name, notes=notes)
+        return Report(name, report.level, report.verdict, absent)
+    return replace(report, program=name, notes=[*report.notes, *_source.undecorated(module)])
 
 
 def said(error):
     """Return a sentence on an error: of an option, of the program, or our own."""
     frames = traceback.extract_tb(error.__traceback__)
     kind = type(error).__name__
-    if isinstance(error, TypeError | ValueError) and frames[-1].name in OF_OPTIONS:
+    if isinstance(error, _subject.OptionError):
         return f"{error}."
     if not isinstance(error, Exception) or not Path(frames[-1].filename).is_relative_to(DOCTOR):
         return f"it raises {kind}."

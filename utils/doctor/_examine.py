@@ -59,15 +59,16 @@ def examine(program, level=None, **options):
     known = examiner.__kwdefaults__
     unknown = [option for option in options if option not in known]
     if unknown:
-        raise TypeError(f"{unknown[0]} is not an option of the level {level}, whose options are "
-                        f"{', '.join(known)}")
+        raise _subject.OptionError(f"{unknown[0]} is not an option of the level {level}, whose "
+                                   f"options are {', '.join(known)}")
     if options or level == "decoding":
         report = examiner(program, **options)
-        if report.verdict != "could not examine" or OF_MODULES & options.keys() or (
-                level == "decoding"):
+        if report.verdict != "could not examine" or level == "decoding" or "call" in options or (
+                OF_MODULES & options.keys() and level_of(program) == "kernel"):
             return report
         found = _at_the_door(program, options)
-        return found if found.called else report
+        asked = found.called and not OF_MODULES & options.keys()
+        return found if asked or found.verdict != "could not examine" else report
     if door.asks_first(program):
         found = _at_the_door(program)
         return examiner(program) if found.verdict == "could not examine" and not found.called else (
@@ -91,7 +92,8 @@ def _at_the_door(program, given=None):
     name = program.name if scripted else getattr(program, "__name__", type(program).__name__)
     level = level_of(program)
     try:
-        entry = (door.layer if level == "layer" else door.function)(program)
+        entry = (door.layer(program, (given or {}).get("n_heads")) if level == "layer" else
+                 door.function(program))
     except _subject.RefusalError as refusal:
         code, then = door.adapter(program)
         called = refusal.tried or ("It was not called" if isinstance(
@@ -126,14 +128,20 @@ def _with_notes(report, entry):
     if entry.leak:
         fault = "LayerNorm over time"
         details = report.details | {fault: f"its {entry.leak}, which was taken out for the rest"}
-        if report.verdict != "sick":
+        if report.verdict == "healthy":
             evidence = f"{report.evidence.rstrip('.')}, without its {entry.leak}."
             return replace(report, verdict="sick", names=[(fault,)], details=details,
                            headline=f"{fault}. {described(fault, details)}", evidence=evidence)
         sentence = f"{fault}: {described(fault, details)}"
         report = replace(report, findings=[*report.findings, sentence])
-    verdict = "note" if report.verdict == "healthy" and entry.notes else report.verdict
-    return replace(report, verdict=verdict, notes=[*report.notes, *entry.notes])
+    report = replace(report, notes=[*report.notes, *entry.notes])
+    if report.verdict == "healthy" and entry.raises:
+        return replace(report, verdict="sick", headline=f"with any mask it raises {entry.raises}. "
+                       "Without a mask, it equals the reference.")
+    if report.verdict == "healthy" and entry.unasked:
+        return replace(report, headline=f"it equals the reference. But {entry.unasked} was not "
+                       "examined.")
+    return report
 
 
 def _kept(report, program):
@@ -144,16 +152,15 @@ def _kept(report, program):
         if report.names == [(fault,)] and re.search(promise, words):
             note = note.format(report.details.get(fault))
             evidence = report.evidence.replace("with this fault", "of this kind")
-            return replace(report, verdict="note", headline="it equals the reference.", names=[],
+            return replace(report, verdict="healthy", headline="it equals the reference.", names=[],
                            details={}, notes=[note, *report.notes], evidence=evidence)
     return report
 
 
 def _faults(report):
     """Return how many faults a Report needs; many where it has no explanation."""
-    if report.verdict != "sick":
-        return 0 if report.verdict != "could not examine" else 99
-    return len(report.names[0]) if report.names else 98
+    without_names = {"healthy": 0, "sick": 98, "unexplained": 98, "could not examine": 99}
+    return len(report.names[0]) if report.names else without_names[report.verdict]
 
 
 def level_of(program):
@@ -286,7 +293,8 @@ def _check_shared(causal, fully_masked):
 
 def _check(name, value, allowed):
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}, got {value!r}")
+        raise _subject.OptionError(
+            f"{name} must be one of {', '.join(map(str, allowed))}, got {value!r}")
 
 
 def _options(causal, grouped=False, parts=None):
@@ -304,6 +312,8 @@ def _examined(level, program, fully_masked, framework, prepared):
             callee, levels = prepared()
         except _subject.RefusalError as refusal:
             return Report(name, level, "could not examine", f"it {refusal}.")
+        except (ValueError, TypeError) as error:
+            raise _subject.OptionError(str(error)) from error
         framework = getattr(callee, "framework", framework)
         subject, chosen, problem = choose(callee, levels, framework)
         if subject is None:

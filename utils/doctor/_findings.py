@@ -32,11 +32,17 @@ def side_effects(exam):
     return found + _problems(exam, "sick")
 
 
-def notes(exam):
-    """Return sentences on what was guessed, and on which cases could not be compared."""
-    module, limits, found = its_module(exam), exam.level.limits(), []
+def asides(exam):
+    """Return sentences on what was guessed, and on which nobody need act."""
+    module = its_module(exam)
     if module and module.guessed and not module.roles_problem:
-        found.append(f"These roles are guessed: {module.where}. Pass roles= to be certain.")
+        return [f"The roles were read from the names: {module.where}."]
+    return []
+
+
+def notes(exam):
+    """Return sentences on which cases could not be compared."""
+    limits, found = exam.level.limits(), []
     if limits:
         found.append(f"It was examined only with {limits}, because it does not take other sizes.")
     return found + _problems(exam, "could not examine")
@@ -61,19 +67,19 @@ def _listed(cases):
 
 
 def choices(exam, settings, fully_masked):
-    """Return (findings, notes) on what a fully masked row gets, and on the precision."""
-    notes = []
+    """Return (findings, notes, asides) on what a fully masked row gets, and on the precision."""
+    notes, said = [], []
     choice = exam.fully_masked(settings, fully_masked or "zeros")
     gets = f"A fully masked row gets {CHOICES[choice]}"
     if fully_masked and choice != fully_masked:
-        return [f"{gets}; expected {CHOICES[fully_masked]}."], []
+        return [f"{gets}; expected {CHOICES[fully_masked]}."], [], []
     if not fully_masked and choice != "zeros":
-        notes.append(f"{gets}.")
+        said.append(f"{gets}.")
     gap = exam.largest(settings)
     if exam.subject.dtype == "float64" and gap > EXACT:
         bound = "about 1e-7" if gap < SINGLE else f"{gap:.0e}"
         notes.append(f"It takes float64, but agrees with the reference only to {bound}.")
-    return [], notes
+    return [], notes, said
 
 
 def further(exam):

@@ -2,15 +2,15 @@
 
 import html
 import textwrap
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from .faults import FAULTS
 
 # The first line continues like this after the name of the program.
-VERDICTS = {"healthy": "is healthy", "note": "is healthy, with a note", "sick": "is sick",
+VERDICTS = {"healthy": "is healthy", "sick": "is sick", "unexplained": "is unexplained",
             "could not examine": "could not be examined"}
-COLOURS = {"healthy": "#2f8f46", "note": "#a87400"}  # readable on white and on black
-SICK_COLOUR = "#d1453b"
+COLOURS = {"healthy": "#2f8f46", "sick": "#d1453b"}  # readable on white and on black
+OTHER_COLOUR = "#a87400"
 WIDTH = 78
 UNDER_FAULT = ("look", "case")  # kinds of lines that belong to the fault above them
 
@@ -19,9 +19,9 @@ UNDER_FAULT = ("look", "case")  # kinds of lines that belong to the fault above 
 class Report:
     """A verdict and the reasons for it.
 
-    ``verdict``: a key of VERDICTS. ``names``: a list of tuples of fault names; each tuple explains
-    all answers. Several tuples mean that no input that the program takes can distinguish them. An
-    empty list means that the program is healthy, or that no fault explains it.
+    ``verdict``: a key of VERDICTS; "unexplained" is a program that differs from the reference in a
+    way that no fault explains. ``names``: a list of tuples of fault names; each tuple explains all
+    answers. Several tuples mean that no input that the program takes can distinguish them.
     """
 
     program: str
@@ -31,7 +31,8 @@ class Report:
     names: list = field(default_factory=list)
     details: dict = field(default_factory=dict)     # {fault: what is special about it here}
     findings: list = field(default_factory=list)    # sentences: what else is wrong
-    notes: list = field(default_factory=list)       # sentences: choices, and what was not tested
+    notes: list = field(default_factory=list)       # sentences: what was not tested, or assumed
+    asides: list = field(default_factory=list)      # sentences: what ``full`` and --verbose add
     evidence: str = ""
     called: str = ""    # how the program was built and called, if the doctor had to find out
     adapter: str = ""   # code to complete where that could not be found out
@@ -40,6 +41,10 @@ class Report:
     def to_dict(self):
         """Return the report as a dict of text, numbers, lists and dicts."""
         return asdict(self) | {"names": [list(some) for some in self.names]}
+
+    def full(self):
+        """Return the text of the report with its asides."""
+        return str(replace(self, notes=self.notes + self.asides, asides=[]))
 
     def lines(self):
         """Return [(kind, text)] of the report: heading, fault, look, case, item or code.
@@ -59,7 +64,8 @@ class Report:
             if FAULTS[name].case:
                 found.append(("case", f"A real case: {FAULTS[name].case}"))
         items = [text for text in self.findings if text[1:] not in self.headline]
-        items += [f"Note: {note}" for note in self.notes] + [self.evidence]
+        assumed = self.asides if self.verdict == "unexplained" else []
+        items += [f"Note: {note}" for note in self.notes + assumed] + [self.evidence]
         found += [("item", text) for text in items if text]
         if self.adapter:
             found += [("item", "Complete this below it:"), ("code", self.adapter),
@@ -87,7 +93,7 @@ class Report:
                 items = items.removesuffix("</li>") + f"<pre>{html.escape(text)}</pre></li>"
             else:
                 items += f"<li{style}>{_marked(kind, text)}</li>"
-        colour = COLOURS.get(self.verdict, SICK_COLOUR)
+        colour = COLOURS.get(self.verdict, OTHER_COLOUR)
         return (f'<div class="doctor" style="border-left: 4px solid {colour}; color: inherit; '
                 f'padding-left: 0.8em; overflow-wrap: anywhere"><p><strong>'
                 f"{html.escape(heading)}</strong></p><ul>{items}</ul></div>")

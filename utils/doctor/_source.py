@@ -24,6 +24,7 @@ from ._subject import RefusalError
 
 MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")  # of a root
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
+USED = []  # why what was Absent was so, each time that it was used
 LOADS = ("LOAD_NAME", "LOAD_GLOBAL")
 STORES = ("STORE_NAME", "STORE_GLOBAL")
 
@@ -46,6 +47,10 @@ class Absent:
     def __call__(self, *args, **options):
         if len(args) == 1 and not options and isinstance(args[0], type | types.FunctionType):
             return args[0]
+        self._raise()
+
+    def _raise(self, *_):
+        USED.append(self._why)
         raise RefusalError(self._why)
 
     def __mro_entries__(self, bases):
@@ -54,14 +59,10 @@ class Absent:
         return ()
 
 
-def _raises(self, *_):
-    raise RefusalError(self._why)
-
-
 ARITHMETIC = """add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rfloordiv
 rmod rpow getitem iter int float index neg lt gt"""
 for _name in re.findall(r"\w+", ARITHMETIC):
-    setattr(Absent, f"__{_name}__", _raises)
+    setattr(Absent, f"__{_name}__", Absent._raise)
 
 
 class Source(types.ModuleType):
@@ -222,7 +223,7 @@ class Part:
 
 def parts(path):
     """Return the Parts of a file, without what runs only in a script. Raises RefusalError."""
-    text = notebook(path) if path.suffix == ".ipynb" else path.read_text("utf-8", "replace")
+    text = notebook(path) if path.suffix == ".ipynb" else path.read_text("utf-8-sig", "replace")
     try:
         tree = ast.parse(text, path.name)
     except SyntaxError as error:
@@ -262,15 +263,17 @@ def undecorated(module):
 
 
 def missing(module):
-    """Return which of the FRAMEWORKS a Source imports although they are not installed."""
+    """Return a sentence on what a Source needs and is not there, or ""."""
+    if USED:
+        return f"it {USED[-1]}."
     names = set()
     for node in (node for part in vars(module).get("_parts", []) for node in ast.walk(part.node)):
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names.add((node.module or "").partition(".")[0])
-    return [name for name in FRAMEWORKS
-            if name in names and importlib.util.find_spec(name) is None]
+    absent = [name for name in FRAMEWORKS if name in names and not importlib.util.find_spec(name)]
+    return f"it needs {absent[0]}, which is not installed where the doctor runs." if absent else ""
 
 
 def read(file):

@@ -26,6 +26,10 @@ class RefusalError(Exception):
     tried = ""
 
 
+class OptionError(ValueError, TypeError):
+    """An option of the reader has no such value, or does not belong to this program."""
+
+
 class Answer(NamedTuple):
     """What a program returned, as NumPy arrays, or in ``error`` why it returned no array."""
 

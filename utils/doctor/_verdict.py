@@ -28,6 +28,7 @@ def written(name, level, exam, found, fully_masked=None):
     settings = _search.merged(found[0]) if found else {}
     evidence = _evidence(exam, found, settings, dropout)
     findings, notes = _findings.side_effects(exam), _findings.notes(exam)
+    asides = _findings.asides(exam)
     found, recognised = designs.recognised(found)
     notes = recognised + notes
     if recognised and found == [()]:
@@ -41,17 +42,18 @@ def written(name, level, exam, found, fully_masked=None):
     if exam.random and not names and _makes_layers(exam):
         names = [("new layer in every call",)]
     if names == [()]:
-        wrong, choices = _findings.choices(exam, settings, fully_masked)
+        wrong, choices, said = _findings.choices(exam, settings, fully_masked)
         wrong_further, noted = _findings.further(exam)
         findings, notes = findings + wrong + wrong_further, notes + choices + noted
+        asides += said
     elif not names and not (module and module.roles_problem):
         if len(exam.undefined) < len(exam.asked):
             findings.append(exam.differences())
         if not exam.undefined and not exam.random:
             findings += _findings.probed(exam)
-    verdict, headline = _verdict(exam, names, findings, notes, details)
+    verdict, headline = _verdict(exam, names, findings, details)
     names = [] if verdict == "could not examine" else [some for some in names if some]
-    return Report(name, level, verdict, headline, names, details, findings, notes, evidence)
+    return Report(name, level, verdict, headline, names, details, findings, notes, asides, evidence)
 
 
 def _makes_layers(exam):
@@ -76,7 +78,7 @@ def _names(found, dropout):
     return list(dict.fromkeys(names))
 
 
-def _verdict(exam, names, findings, notes, details):
+def _verdict(exam, names, findings, details):
     """Return the verdict and the headline."""
     module = _findings.its_module(exam)
     if names == [()] and _masked(exam.asked) and not _masked(exam.answers):
@@ -89,7 +91,7 @@ def _verdict(exam, names, findings, notes, details):
         if findings:
             first = findings[0][0].lower() + findings[0][1:]
             return "sick", f"{first} Otherwise it equals the reference."
-        return "note" if notes else "healthy", "it equals the reference."
+        return "healthy", "it equals the reference."
     if not names and module and module.unknown and not exam.undefined and not exam.random:
         return "could not examine", (
             f"it has weights of which the doctor knows nothing ({', '.join(module.unknown[:3])}). "
@@ -101,22 +103,25 @@ def _verdict(exam, names, findings, notes, details):
             "it is more than attention: it has a LayerNorm in a place that the doctor does not "
             "know, and differs from the reference. Examine its attention alone: "
             f"{module.inside}.")
-    return "sick", _named(names, details) if names else _unexplained(exam)
+    return ("sick", _named(names, details)) if names else _without_name(exam)
 
 
-def _unexplained(exam):
-    """Return the headline on a sick program that no set of faults explains."""
+def _without_name(exam):
+    """Return the verdict and headline on a program that differs, if no set of faults explains it.
+
+    It is sick only where no right program could do the same.
+    """
     if exam.undefined:
-        return (f"it gives NaN in {len(exam.undefined)} of {len(exam.asked)} cases where the "
-                f"reference gives numbers (first case: {exam.undefined[0]}).")
+        return "sick", (f"it gives NaN in {len(exam.undefined)} of {len(exam.asked)} cases where "
+                        f"the reference gives numbers (first case: {exam.undefined[0]}).")
     if exam.random:
-        return ("no match. Identical calls give different outputs, and "
-                f"{exam.ask.kind} does not explain it.")
+        return "sick", ("identical calls give different outputs, and "
+                        f"{exam.ask.kind} does not explain it.")
     if exam.untried:
-        return ("no match. It differs from the reference, and there was time for only "
-                f"{exam.untried} sets of faults; in the shell, --seconds 300 gives five times as "
-                "much.")
-    return "no match. It differs from the reference, and no fault with a name explains it."
+        return "unexplained", (
+            "it differs from the reference, and there was time for only "
+            f"{exam.untried} sets of faults; in the shell, --seconds 300 gives five times as much.")
+    return "unexplained", "it differs from the reference, and no fault with a name explains it."
 
 
 def _named(names, details):

@@ -1,7 +1,7 @@
 """The doctor in a shell: ``attention-doctor`` where it is installed, or ``python -m utils.doctor``.
 
 Another process, ``_child``, runs the reader's file; what it prints is not shown. The
-exit status is 0 for healthy, with or without a note, 1 for sick, and 2 for "could not be examined".
+exit status is 0 for healthy, 1 for sick, 2 for "could not be examined" and 3 for unexplained.
 """
 
 import argparse
@@ -21,8 +21,9 @@ from . import _options
 from ._report import Report
 
 COMMAND = "python -m utils.doctor" if PACKAGE == "utils" else "attention-doctor"
-STATUS = {"healthy": 0, "note": 0, "sick": 1, "could not examine": 2}
-EPILOG = f"""exit status: 0 healthy, with or without a note; 1 sick; 2 could not be examined.
+STATUS = {"healthy": 0, "sick": 1, "could not examine": 2, "unexplained": 3}
+EPILOG = f"""exit status: 0 healthy; 1 sick; 2 could not be examined; 3 unexplained, that is, it
+differs from the reference, and no fault with a name explains it.
 
 examples:
   {COMMAND} attention.py:attend           a function of q, k, v and a mask
@@ -52,11 +53,13 @@ class Parser(argparse.ArgumentParser):
 def main(arguments=None):
     """Print the report on the program that the arguments name; return the exit status."""
     options = vars(parser().parse_args(arguments))
-    as_json, seconds, target = (options.pop(name) for name in ("json", "seconds", "target"))
+    as_json, verbose, seconds, target = (
+        options.pop(name) for name in ("json", "verbose", "seconds", "target"))
     report = report_on(target, options, seconds)
     with contextlib.suppress(AttributeError):
         sys.stdout.reconfigure(errors="replace")  # where a terminal has no √
-    print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else report)
+    print(json.dumps(report.to_dict(), ensure_ascii=False, indent=1) if as_json else
+          report.full() if verbose else report)
     return STATUS[report.verdict]
 
 
@@ -83,6 +86,7 @@ def parser():
     add("--parts", metavar="NAME=VALUE,…", type=_options.parts, help="parts that it is to have: "
         "rope=halves, rope=pairs:500000, qk_norm=rms, window=4, cap=50, sink=0, yarn=4")
     add("--json", action="store_true", default=False, help="print the report as JSON")
+    add("--verbose", action="store_true", default=False, help="print all that was noticed")
     add("--seconds", type=float, default=60.0, help="the time limit (default: 60)")
     _add_layer_options(made.add_argument_group("options of a layer").add_argument)
     return made

@@ -7,9 +7,9 @@ from tabulate import tabulate
 
 FILE = Path(__file__).with_name("zoo_scores.json")
 COLUMNS = {"healthy": "healthy, called healthy", "false alarm": "healthy, called sick",
-           "named": "listed fault, named", "unnamed": "listed fault, no match",
-           "outside": "other fault, no match", "equivalent": "other fault, an equivalent named",
-           "misnamed": "named wrongly", "missed": "sick, not called sick"}
+           "named": "listed fault, named", "unnamed": "listed fault, unexplained",
+           "outside": "other fault, unexplained", "equivalent": "other fault, an equivalent named",
+           "misnamed": "named wrongly", "missed": "sick, called healthy"}
 LEVELS = ("kernel", "layer", "decoding")
 
 

@@ -140,7 +140,7 @@ def doctor_report(program, level="kernel", **options):
     """Return the doctor's report on a program, "" if it is healthy; options as for examine."""
     from ..doctor import examine
     report = examine(program, level, **options)
-    return "" if report.verdict in ("healthy", "note") else f"The doctor says:\n{report}"
+    return "" if report.verdict == "healthy" else f"The doctor says:\n{report}"
 
 
 class Recorded:

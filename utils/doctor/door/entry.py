@@ -25,6 +25,8 @@ class Entry(NamedTuple):
     sure: bool = True   # whether its mask masks
     notes: tuple = ()   # sentences: what was assumed or not examined
     leak: str = ""      # a norm through which outputs depend on later tokens
+    raises: str = ""    # the error that the program raises with any mask
+    unasked: str = ""   # what of the attention was not examined
 
 
 class Mask(NamedTuple):

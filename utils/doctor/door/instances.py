@@ -42,7 +42,8 @@ def entry(program, trial, name, options, n_heads):
         "call": one.call, "self_attention": one.alone, "causal": one.causal,
         "masks": one.way.masks if one.way else "none"} | promised,
         f"{name}{one.said()}{words}", form,
-        last=bool(one.masked) and one.way is None, sure=one.sure, notes=(*one.notes(), *notes))
+        last=bool(one.masked) and one.way is None, sure=one.sure, notes=(*one.notes(), *notes),
+        raises=one.raises if one.way is None else "", unasked=one.unasked())
         for one in trial.meanings()]
     return first._replace(others=tuple(others))
 

@@ -14,13 +14,14 @@ GROUPED = (6, 4)  # heads and their width, for a class that may have fewer heads
 SIZES = (FIRST[0], (12, 2), (16, 4), (64, 8), (512, 8), FIRST[1])   # d_model, heads; in turn
 
 
-def layer(program):
+def layer(program, n_heads=None):
     """Return the Entry of a class, a torch module or a Keras layer.
 
-    Raises RefusalError with what went wrong in the first size.
+    ``n_heads``: those of a module, if its attributes do not tell. Raises RefusalError with what
+    went wrong in the first size.
     """
     if not isinstance(program, type):
-        return of_instance(program, type(program).__name__)
+        return of_instance(program, type(program).__name__, n_heads)
     problem = None
     for meant in guesses(program):
         try:

@@ -6,6 +6,8 @@ What is found out first is needed by what follows, so it is one class, of over 2
 import copy
 import inspect
 import itertools
+import traceback
+from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +31,7 @@ class Trial:
     that it takes, or None; ``sure``: whether it masks in this way. ``causal``: whether it hides
     later tokens. ``batch_first``: whether x is (b, i, d_model). ``layout``: one of LAYOUTS.
     ``replaced``: whether a mask takes the place of a causal one. ``table``: one of TABLES.
+    ``raises``: an error that no mask could avoid.
     """
 
     def __init__(self, module, function, ask, d_model, sample, aside=()):
@@ -43,7 +46,7 @@ class Trial:
         self.layout, self.turn, self.open = "", 0, None
         self.turned = [name for name, role in self.roles.items() if role == "turn"]
         self.fits, self.square, self.replaced = [], False, False
-        self.table = TABLES[0]
+        self.table, self.raises = TABLES[0], ""
         self.width = d_model
         self._find_sides(d_model)
         self._find_order()
@@ -85,8 +88,9 @@ class Trial:
     def attended(self, x, memory=None, mask=None):
         """Return what the module gives for NumPy arrays, as NumPy."""
         x, memory = like(x, self.sample), like(x if memory is None else memory, self.sample)
+        self.mask = like(mask, self.sample)
         with _subject.quiet():
-            return checks.to_numpy(self._asked(self.module, x, memory, like(mask, self.sample)))
+            return checks.to_numpy(self._asked(self.module, x, memory, self.mask))
 
     def _asked(self, module, x, memory, mask):
         """Return what a module gives, in the layout that it takes."""
@@ -128,6 +132,14 @@ class Trial:
             text += "; in PyTorch's own layers, a key_padding_mask is True where keys are masked"
         return text
 
+    def unasked(self):
+        """Return what of the attention is not examined, in words."""
+        parts = ["its mask"] if self.masked and self.way is None else []
+        return " and ".join([*parts, *(["its RoPE"] if self._rope_of_position_0() else [])])
+
+    def _rope_of_position_0(self):
+        return self.table == TABLES[-1] and any("pos" not in name for name in self.turned)
+
     def notes(self):
         """Return sentences on what was assumed, and on what is not examined."""
         found = []
@@ -135,7 +147,7 @@ class Trial:
             found.append(REPLACED)
         if self.left_out:
             found.append(NOT_PASSED.format(" and ".join(self.left_out)))
-        if self.table == TABLES[-1] and any("pos" not in name for name in self.turned):
+        if self._rope_of_position_0():
             found.append("The table of angles that it got was that of position 0, so its RoPE is "
                          "not examined.")
         return tuple(found)
@@ -223,7 +235,8 @@ class Trial:
             try:
                 fit, right = self._masks(way, keep[:1].repeat(BATCH, 0) if way.masks ==
                                          "one for all" else keep)
-            except Exception:  # not in this way
+            except Exception as error:  # not in this way
+                self.raises = self.raises or own(error, self.mask)
                 continue
             if fit and right:
                 self.way = way
@@ -302,3 +315,11 @@ class Trial:
         alike = np.abs(outs[0] - outs[1])[rows].max() < SAME
         told = np.abs(outs[0] - outs[2])[:, 1:].max() > SAME
         return True, bool(np.isfinite(outs[0][rows]).all() and alike and told)
+
+
+def own(error, mask):
+    """Return an error in words, with its line, if no mask could avoid it, or ""."""
+    if not isinstance(error, AttributeError | NameError) or getattr(error, "obj", None) is mask:
+        return ""
+    step = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(step.filename).name}, line {step.lineno})"

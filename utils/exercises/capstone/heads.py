@@ -1,7 +1,6 @@
 """The judge of the third milestone: several heads, causal."""
 
 import traceback
-from dataclasses import replace
 
 import torch
 
@@ -24,12 +23,11 @@ def heads(answer):
         return message
     report = examine(answer, "layer", causal=True, self_attention=True, masks="none",
                      framework="torch")
-    if report.verdict == "sick" and not report.headline.startswith("no match"):
+    if report.verdict == "sick" and not report.headline.startswith("identical calls"):
         unused = probes.without_gradient(layer, layer(x))
         if report.headline.startswith("packed order") and unused:
             return unused  # such as W_v, where v is made with W_k
-        notes = [note for note in report.notes if "are guessed" not in note]
-        return f"The doctor says:\n{replace(report, notes=notes)}"
+        return f"The doctor says:\n{report}"
     with probes.seeded():  # another design, of which the doctor knows nothing, may be right
         return (probes.by_chance(layer, x, "MultiHead") or _ahead(layer, x)
                 or probes.forgets(layer, x, "MultiHead")
