@@ -306,7 +306,8 @@ def test_every_verdict_has_its_status():
 
 def test_options_that_nobody_gives_are_left_out():
     parse = command.parser().parse_args
-    assert vars(parse(["a.py:f"])) == {"target": "a.py:f", "json": False, "seconds": 60.0}
+    assert vars(parse(["a.py:f"])) == {
+        "target": "a.py:f", "json": False, "verbose": False, "seconds": 60.0}
     given = vars(parse(["a.py:f", "--causal", "top_left", "--sequence-first", "--seconds", "2",
                         "--roles", "q=a,o=b.c", "--fully-masked", "nan", "--n-heads", "3"]))
     assert given == {"target": "a.py:f", "json": False, "seconds": 2.0, "causal": "top_left",

@@ -117,7 +117,7 @@ def test_a_name_stands_for_a_class_of_at_most_three(reports):
 def test_a_guess_of_the_packing_is_a_note(reports):
     packed = reports["torch_modules.PackedByHead"]
     assert (packed.verdict, packed.names) == ("healthy", [])
-    assert "interleaved packing" in packed.notes[1]
+    assert "interleaved packing" in packed.notes[0]
 
 
 def test_every_report_can_be_read(reports):

@@ -58,6 +58,31 @@ def test_a_mask_that_only_the_project_can_make_was_not_examined_and_that_is_said
     assert report.headline == "it equals the reference. But its mask was not examined."
 
 
+def test_a_kernel_whose_mask_is_an_object_is_examined_without_it_and_that_is_said(tmp_path):
+    report = examined(tmp_path, """import torch
+
+def attend(query, key, value, attn_mask):
+    scores = query @ key.mT / key.shape[-1] ** 0.5
+    hidden = torch.ones(scores.shape[-2:]).triu(1).bool()
+    if attn_mask is not None:
+        hidden = attn_mask.bits() == 0
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ value
+""", "attend")
+    assert (report.verdict, report.names) == ("healthy", [])
+    assert report.headline == "it equals the reference. But its mask was not examined."
+    assert report.called.endswith("attn_mask was always None, and it is causal")
+
+
+@pytest.mark.parametrize(("name", "said"), [("attention_mask", True), ("hidden", False)])
+def test_a_mask_against_the_convention_of_its_name_is_noted(tmp_path, name, said):
+    masked = "scores.masked_fill(mask[:, None, None] > 0, -torch.inf)"
+    text = LAYER.replace("MASKED", masked).replace("mask", name).replace(f"{name}ed_fill",
+                                                                         "masked_fill")
+    report = examined(tmp_path, text)
+    assert report.verdict == "healthy"
+    assert any("1 for real tokens; here, 1 masks" in note for note in report.notes) == said
+
+
 def test_a_right_mask_is_examined_and_nothing_else_is_said(tmp_path):
     report = examined(tmp_path, LAYER.replace("MASKED", "scores.masked_fill(~mask, -1e9)"))
     assert (report.verdict, report.headline) == ("healthy", "it equals the reference.")

@@ -70,7 +70,10 @@ def kernel(program, guesses=None):
                 words.setdefault(meaning.rpartition("), ")[2], entry)
         return fits[0]._replace(others=tuple(words.values())[1:])
     if needed and roles[masked] != "none":  # of no kind that is known; many programs take None
-        return kernel(_without(program, masked), guesses)
+        found = kernel(_without(program, masked), guesses)
+        causal = ", and it is causal" if found.options["causal"] else ""
+        return found._replace(said=f"{found.said}; {masked} was always None{causal}",
+                              unasked="its mask")
     raise _subject.RefusalError(problem)
 
 

@@ -172,4 +172,5 @@ def _meaning(path):
 
 
 def _is_array(value):
-    return hasattr(value, "shape") and hasattr(value, "dtype") and len(value.shape) in (1, 2)
+    shape = getattr(value, "shape", None)  # None in the InputSpec of a Keras layer
+    return shape is not None and hasattr(value, "dtype") and len(shape) in (1, 2)

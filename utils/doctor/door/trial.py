@@ -147,6 +147,10 @@ class Trial:
             found.append(REPLACED)
         if self.left_out:
             found.append(NOT_PASSED.format(" and ".join(self.left_out)))
+        words = self.way.words if self.way and self.masked == "attention_mask" else ""
+        if words.startswith("(b, j)") and words.endswith("= masked"):
+            found.append("The attention_mask (b, j) of a tokenizer is 1 for real tokens; here, 1 "
+                         "masks them.")
         if self._rope_of_position_0():
             found.append("The table of angles that it got was that of position 0, so its RoPE is "
                          "not examined.")
