@@ -310,9 +310,9 @@ def test_options_that_nobody_gives_are_left_out():
         "target": "a.py:f", "json": False, "verbose": False, "seconds": 60.0}
     given = vars(parse(["a.py:f", "--causal", "top_left", "--sequence-first", "--seconds", "2",
                         "--roles", "q=a,o=b.c", "--fully-masked", "nan", "--n-heads", "3"]))
-    assert given == {"target": "a.py:f", "json": False, "seconds": 2.0, "causal": "top_left",
-                     "batch_first": False, "roles": {"q": "a", "o": "b.c"}, "fully_masked": "nan",
-                     "n_heads": 3}
+    assert given == {"target": "a.py:f", "json": False, "verbose": False, "seconds": 2.0,
+                     "causal": "top_left", "batch_first": False, "roles": {"q": "a", "o": "b.c"},
+                     "fully_masked": "nan", "n_heads": 3}
     assert parse(["a.py:f", "--causal"]).causal is True
     assert parse(["a.py:f", "--masks", "heads-alike"]).masks == "heads alike"
 
