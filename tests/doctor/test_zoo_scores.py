@@ -25,7 +25,7 @@ def test_every_column_has_its_line_and_the_last_is_the_sum(small):
     assert len(lines) == 2 + len(zoo_scores.COLUMNS)
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     assert ["listed fault, named", "5", "2", "0", "7"] in cells
-    assert cells[-1] == ["sick, called healthy", "0", "1", "0", "1"]
+    assert cells[-1] == ["sick, not caught", "0", "1", "0", "1"]
 
 
 def test_the_first_score_is_told_in_a_sentence(small):

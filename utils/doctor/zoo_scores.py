@@ -9,7 +9,7 @@ FILE = Path(__file__).with_name("zoo_scores.json")
 COLUMNS = {"healthy": "healthy, called healthy", "false alarm": "healthy, called sick",
            "named": "listed fault, named", "unnamed": "listed fault, unexplained",
            "outside": "other fault, unexplained", "equivalent": "other fault, an equivalent named",
-           "misnamed": "named wrongly", "missed": "sick, called healthy"}
+           "misnamed": "named wrongly", "missed": "sick, not caught"}
 LEVELS = ("kernel", "layer", "decoding")
 
 
