@@ -10,7 +10,7 @@ from torch import nn
 
 from utils.doctor import _child, _search, _verdict, door, examine
 from utils.doctor._search import Switch
-from utils.doctor.door import layouts, names
+from utils.doctor.door import call, names, plan
 from utils.doctor.levels import designs
 
 
@@ -204,16 +204,17 @@ def test_rope_is_examined_with_angles_and_its_mistakes_are_named_without_an_opti
     assert examine(RotatedLate).names == [("RoPE off by one",)]
 
 
-@pytest.mark.parametrize("way", range(layouts.SHAPES))
-def test_tables_of_angles_have_the_usual_shapes_and_values(way):
-    x = torch.zeros(2, 5, 24)
-    made = layouts.positions(["cos", "sin"], x, 5, 3, way, "pairs")
-    d = 8 if way < 4 else 4
-    assert made["cos"].numel() == 5 * d
-    cos = made["cos"].reshape(5, d).numpy()
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("axes", plan.ANGLES)
+def test_tables_of_angles_have_the_usual_shapes_and_values(axes, whole):
+    d = 8 if whole else 4
+    cos, still = (call._positions("cos", call._angles(plan.Angles(axes, whole, table), 5, 8), 5,
+                                  torch.zeros(1)) for table in ("pairs", "position 0"))
+    assert cos.shape == {"i d": (5, d), "1 i d": (1, 5, d), "1 1 i d": (1, 1, 5, d),
+                         "1 i 1 d": (1, 5, 1, d)}[axes]
+    cos = cos.reshape(5, d).numpy()
     np.testing.assert_allclose(cos[:, 0], np.cos(np.arange(5)), rtol=1e-5)
     np.testing.assert_allclose(cos[:, d // 4], np.cos(np.arange(5) * 0.1), rtol=1e-5)
-    still = layouts.positions(["cos"], x, 5, 3, way, "position 0")["cos"]
     assert (still == 1).all()
 
 

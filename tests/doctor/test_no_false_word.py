@@ -70,7 +70,7 @@ def attend(query, key, value, attn_mask):
 """, "attend")
     assert (report.verdict, report.names) == ("healthy", [])
     assert report.headline == "it equals the reference. But its mask was not examined."
-    assert report.called.endswith("attn_mask was always None, and it is causal")
+    assert report.called.endswith("attn_mask=None), with q (b, h, i, d), and it is causal")
 
 
 @pytest.mark.parametrize(("name", "said"), [("attention_mask", True), ("hidden", False)])

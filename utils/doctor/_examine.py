@@ -27,7 +27,6 @@ from .modules import libraries, slots
 # The arguments of programs that are called in the doctor's own way.
 ARGUMENTS = (["q", "k", "v", "keep"], ["x", "memory", "weights", "nheads", "keep"])
 OF_MODULES = {"call", "roles", "packed"}  # options that only a layer has
-LAST = 90  # faults for which an unlikely way to call a program is worse than the others
 CAUSAL = (False, True, "top_left", "bottom_right")
 # What is no fault in a program with such names: {fault: (the names, the note)}.
 PROMISES = {
@@ -95,30 +94,57 @@ def _at_the_door(program, given=None):
         entry = (door.layer(program, (given or {}).get("n_heads")) if level == "layer" else
                  door.function(program))
     except _subject.RefusalError as refusal:
-        code, then = door.adapter(program)
+        code, then = door.adapter(program, "is neither" not in str(refusal))
         called = refusal.tried or ("It was not called" if isinstance(
             refusal, door.UnknownArgumentError) else "")
         return Report(name, level, "could not examine", f"it {refusal}.", called=called,
                       adapter=code, then=then)
-    entries = entry, *entry.others
-    best = _best(program, name, entries, given or {}, 1) if len(entries) > 1 else None
-    explained = best and best[0] % LAST < 2  # at most one fault in one of the ways to call it
-    return (best if explained else _best(program, name, entries, given or {}))[-1]
+    report, chosen = _best(program, name, entry, given or {})
+    for one in chosen.both:
+        further = _of_entry(program, name, one, given or {})
+        if further.verdict != "healthy":
+            return further
+        report = replace(report, called=f"{report.called}; also {one.call}")
+    return report
 
 
-def _best(program, name, entries, given, most=None):
-    """Return (faults, …, Report) of the Entry that needs the fewest; sets of at most so many."""
-    found = []
-    for one in entries:
-        fewer = [min(found)[0] - 1] if found and not one.last else []  # no more are of use
-        with _search.of_at_most(min([*fewer, *([most] if most else [])], default=None)):
-            report = (examine_kernel(one.program, **one.options | given) if one.level == "kernel"
-                      else _layer(one.program, one.form, **one.options | given))
-        report = _with_notes(replace(report, program=name, called=one.said), one)
-        found.append((_faults(report) + LAST * one.last, len(found), _kept(report, program)))
-        if not found[-1][0]:
+def _best(program, name, entry, given):
+    """Return (Report, Entry): the Entry that needs the fewest faults, of one and its others.
+
+    First, sets of at most one fault are tried for all of them.
+    """
+    entries, found = (entry, *entry.others), []
+    for most in (1, None) if len(entries) > 1 else (None,):
+        found = []
+        for one in entries:
+            fewer = found and one.likely and min(found)[0]
+            limits = [most, fewer[2] - 1 if fewer and not fewer[0] else None]  # more are of no use
+            report = _of_entry(program, name, one, given, min(
+                [limit for limit in limits if limit is not None], default=None))
+            found.append((_rank(report, one), len(found), report))
+            if report.verdict == "healthy" and one.likely:
+                break
+        (unexplained, _, faults), n, report = min(found)
+        if not unexplained and faults < 2:
             break
-    return min(found)
+    return report, entries[n]
+
+
+def _rank(report, entry):
+    """Return what orders the Reports on a program: explained, by a likely call, by few faults."""
+    explained = report.names or report.verdict == "healthy"
+    rest = 99 if report.verdict == "could not examine" else 98
+    return not explained, not entry.likely, len(report.names[0]) if report.names else (
+        0 if explained else rest)
+
+
+def _of_entry(program, name, entry, given, most=None):
+    """Return the Report on one Entry; sets of at most so many faults are tried."""
+    with _search.of_at_most(most):
+        report = (examine_kernel(entry.program, **entry.options | given)
+                  if entry.level == "kernel" else
+                  _layer(entry.program, entry.form, **entry.options | given))
+    return _kept(_with_notes(replace(report, program=name, called=entry.said), entry), program)
 
 
 def _with_notes(report, entry):
@@ -157,15 +183,10 @@ def _kept(report, program):
     return report
 
 
-def _faults(report):
-    """Return how many faults a Report needs; many where it has no explanation."""
-    without_names = {"healthy": 0, "sick": 98, "unexplained": 98, "could not examine": 99}
-    return len(report.names[0]) if report.names else without_names[report.verdict]
-
-
 def level_of(program):
-    """Return "layer" for a class, a torch module or a Keras layer, and else "kernel"."""
-    if isinstance(program, type) or slots.framework(program):
+    """Return "layer" for a class, a torch module, a Keras layer or a function of weights."""
+    if isinstance(program, type) or slots.framework(program) or (
+            door.arguments_of(program) == ARGUMENTS[1]):
         return "layer"
     return "kernel"
 
@@ -252,10 +273,8 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
     form = Form(square=square, self_attention=self_attention,
                 masks=masks, pre_norm=pre_norm, residual=residual, post_norm=post_norm, **of_form)
     of_module = {"n_heads": n_heads, "call": call, "roles": roles, "packed": packed}
-    is_module = level_of(program) == "layer" or any(
-        value is not None for value in of_module.values())
-
     built = not isinstance(program, type) and not slots.framework(program)
+    is_module = not built or any(value is not None for value in of_module.values())
 
     def prepared():
         if is_module:

@@ -5,11 +5,10 @@ arguments of other signatures are recognised by name. What a mask means is found
 masked key must not matter, and another key must.
 """
 
-from ..modules import slots
+from .. import backends
 from . import names
 from .adapter import adapter
-from .functions import function
-from .kernels import kernel
+from .functions import function, kernel
 from .layers import layer
 from .names import UnknownArgumentError, signature
 
@@ -25,7 +24,7 @@ def asks_first(program):
     """
     if _of_library(type(program)) and not hasattr(program, "schema"):  # of torch.jit.script
         return False
-    if slots.framework(program):
+    if backends.of_module(program):
         return True
     words = arguments_of(program)
     masks = [word for word in words if names.MASK.fullmatch(word)]

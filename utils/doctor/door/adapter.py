@@ -3,12 +3,17 @@
 import inspect
 import re
 
+from .. import _subject
 from . import names
 
-KEEP = ("# keep is None, or (b, 1, i, j) with True = may attend:\n"
+KEEP = ("# keep is None, or ({}) with True = may attend:\n"
         "    # give it the axes and the meaning of your mask")
-KERNEL_KEEP = KEEP.replace("(b, 1,", "(b, h,")
 ADDED = "None if keep is None else ~keep * -1e9"
+# What an argument gets by its role: in a layer, and in a kernel.
+LAYER = {"x": "x", "q": "x", "k": "memory", "v": "memory", "memory": "memory", "mask": "keep",
+         "padding": "keep", "off": "False", "start": "0", "n": "x.shape[1]", "1": "1",
+         "none": "None"}
+KERNEL = LAYER | {"q": "q", "k": "k", "v": "v", "d": "q.shape[-1]", "√d": "q.shape[-1] ** 0.5"}
 # Options of the doctor, and what asks for them in the code of a forward.
 X = "(x|inputs?|hidden_states|src|tgt|query|latents|residual|shortcut|identity)"
 SIGNS = {"pre_norm": re.compile(rf"norm\w*\({X}\)"),
@@ -16,47 +21,80 @@ SIGNS = {"pre_norm": re.compile(rf"norm\w*\({X}\)"),
          "post_norm": re.compile(r"return self\.\w*norm\w*\(", re.IGNORECASE)}
 
 
-def adapter(program):
+def adapter(program, module=True):
     """Return (code, call) as text: code that builds and calls a program, and how to examine it.
 
-    What the doctor knows is filled in, and what it does not know is ``...``.
+    What the doctor knows is filled in, and what it does not know is ``...``. ``module``: whether a
+    class makes modules of torch or Keras.
     """
+    name = getattr(program, "__name__", "program")
     if not isinstance(program, type):
-        return _of_function(program)
-    method = next((getattr(program, one) for one in ("forward", "call", "__call__")
-                   if callable(getattr(program, one, None))), None)
-    inside = _call(method, 1) if method else "x"
-    lines = ["def build(d_model, n_heads):",
-             f"    return {program.__name__}({_constructor(program)})", "",
+        return _kernel(program, name, name)
+    method = next((one for one in names.METHODS
+                   if callable(getattr(program, one, None))), "forward")
+    function = getattr(program, method, None)
+    if packed(function):
+        return _packed(name, _constructor(program, "q.shape[-1] * q.shape[1]", "q.shape[1]"))
+    inside, built = _call(function, LAYER, 1), _constructor(program, "d_model", "n_heads")
+    if not module:
+        return _of_arrays(f"{name}({_constructor(program, 'x.shape[-1]', 'n_heads')})", method,
+                          inside)
+    lines = ["def build(d_model, n_heads):", f"    return {name}({built})", "",
              "def call(module, x, memory, keep):    # x is (b, i, d), memory (b, j, d)",
-             *([f"    {KEEP}"] if "keep" in inside else []), f"    return module({inside})"]
+             *([f"    {KEEP.format('b, 1, i, j')}"] if "keep" in inside else []),
+             f"    return module({inside})"]
     options = ["build", "call=call"]
     options += ["self_attention=True"] if "memory" not in inside else []
     options += ['masks="heads alike"' if "keep" in inside else 'masks="none"']
-    options += [f"{name}=True" for name, sign in SIGNS.items() if sign.search(_source(method))]
+    options += [f"{name}=True" for name, sign in SIGNS.items() if sign.search(_source(function))]
     return "\n".join(lines), f"doctor.examine({', '.join(options)})"
 
 
-def _of_function(program):
-    name = getattr(program, "__name__", "program")
-    inside = _call(program, 0)
-    options = "" if "keep" in inside else ', masks="none"'
-    return "\n".join(["def kernel(q, k, v, keep):    # q is (b, h, i, d)",
-                      *([f"    {KERNEL_KEEP}"] if "keep" in inside else []),
-                      f"    return {name}({inside})"]), f"doctor.examine(kernel{options})"
+def _kernel(program, name, called):
+    """Return the code and call of a kernel."""
+    inside = _call(program, KERNEL, 0)
+    lines = ["def kernel(q, k, v, keep):    # q is (b, h, i, d)",
+             *([f"    {KEEP.format('b, h, i, j')}"] if "keep" in inside else []),
+             f"    return {called}({inside})"]
+    return "\n".join(lines), f"doctor.examine(kernel{'' if 'keep' in inside else NO_MASKS})"
 
 
-def _parameters(function, skip=0):
+NO_MASKS = ', masks="none"'
+
+
+def _packed(name, built):
+    """Return the code and call of a class that takes q, k and v in one array."""
+    return "\n".join(["def kernel(q, k, v, keep):    # q, k and v are (b, h, i, d), as the result",
+                      "    packed = ...              # q, k and v together, as it takes them",
+                      f"    return {name}({built})(packed)"]), f"doctor.examine(kernel{NO_MASKS})"
+
+
+def _of_arrays(built, method, inside):
+    """Return the code and call of a class that holds its weights as arrays."""
+    others = [", memory"] if "memory" in inside else []
+    others += [", keep=None"] if "keep" in inside else []
+    return "\n".join([f"def layer(x{others[0] if 'memory' in inside else ''}, W_q, W_k, W_v, W_o, "
+                      f"n_heads{others[-1] if 'keep' in inside else ''}):",
+                      f"    one = {built}",
+                      "    ...    # give it W_q, W_k, W_v and W_o, each (d_in, d_out)",
+                      f"    return one.{method}({inside})"]), "doctor.examine(layer)"
+
+
+def packed(function):
+    """Return whether the only array that a method takes is q, k and v in one."""
     try:
-        parameters = [*names.signature(function).parameters.values()][skip:]
-    except (TypeError, ValueError):
-        return []
-    return [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+        names.roles_of(function, skip=1, guess=True)
+    except names.PackedError:
+        return True
+    except (_subject.RefusalError, TypeError, ValueError):
+        pass
+    return False
 
 
-def _constructor(program):
-    known = {names.WIDTH: "d_model", names.HEADS: "n_heads",
-             names.HEAD_WIDTH: "d_model // n_heads"}
+def _constructor(program, d_model, n_heads):
+    """Return the arguments of a constructor as code."""
+    known = {names.KV_HEADS: "...", names.HEADS: n_heads,
+             names.HEAD_WIDTH: f"{d_model} // {n_heads}", names.WIDTH: d_model}
     found = []
     for one in _parameters(program):
         word = names.plain(one.name)
@@ -69,28 +107,27 @@ def _constructor(program):
     return ", ".join(found)
 
 
-def _call(function, skip):
-    found, taken, added = [], set(), None
-    for one in _parameters(function, skip):
-        word = names.plain(one.name)
-        side = next((side for side, known in names.SIDES.items() if known.fullmatch(word)), "")
-        if side:
-            text = side if not skip else {"q": "x"}.get(side, "memory")
-        elif names.MASK.fullmatch(word) and "keep" not in taken:
-            text = "keep"
-            added = re.search(rf"\+=? *{one.name}\b", _source(function))
-        elif taken and (names.MEMORY.fullmatch(word) or names.X.fullmatch(word)) and (
-                "memory" not in taken):
-            text = "memory"
-        elif skip and not taken:
-            text = "x"
-        elif one.default is one.empty:
-            text = "..."
-        else:
-            continue
-        taken.add(text)
-        found.append(f"{one.name}={ADDED if text == 'keep' and added else text}")
+def _call(function, texts, skip):
+    """Return the arguments of a call as code, by their roles."""
+    try:
+        roles = names.roles_of(function, skip=skip, guess=True)
+    except (_subject.RefusalError, TypeError, ValueError):
+        return "x" if skip else "q, k, v"
+    found = []
+    for name, role in roles.items():
+        text = texts.get(role, "...")
+        if text == "keep" and re.search(rf"\+=? *{name}\b", _source(function)):
+            text = ADDED
+        found.append(f"{name}={text}")
     return ", ".join(found)
+
+
+def _parameters(function):
+    try:
+        parameters = names.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
 
 
 def _source(function):

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -48,10 +49,44 @@ def needs_heads(function):
                for name in names.signature(function).parameters)
 
 
+@dataclass(frozen=True)
+class BuildPlan:
+    """How a class is built.
+
+    ``meant``: ((argument, one of KINDS or a bool), …) of arguments whose names do not say it.
+    """
+
+    program: type
+    d_model: int
+    n_heads: int
+    meant: tuple = ()
+
+    def made(self, d_model=None, n_heads=None):
+        """Return an object of this size, or another one. Raises RefusalError."""
+        with _subject.refusing():
+            return self.program(**arguments(self.program, d_model or self.d_model,
+                                            n_heads or self.n_heads, self.meant)[0])
+
+    def said(self):
+        """Return in words how it is built; … for an argument of which nothing is known."""
+        try:
+            how = arguments(self.program, self.d_model, self.n_heads, self.meant)[1]
+        except _subject.RefusalError:
+            how = "…"
+        return f"{self.program.__name__}({how})"
+
+
+def takes_width(function):
+    """Return whether a constructor gets a width, or a configuration that may have it."""
+    words = [names.plain(name) for name in names.signature(function).parameters]
+    return any(names.CONFIG.fullmatch(word) or names.by_name(word, 12, 1) != names.by_name(
+        word, 24, 1) for word in words)
+
+
 def arguments(function, d_model, n_heads, meant=()):
     """Return ({name: value}, text) for a constructor; raises RefusalError for an unknown name.
 
-    ``meant``: {name: one of KINDS or a bool} of arguments whose names do not say it.
+    ``meant``: as of a BuildPlan. An argument with a default keeps it if its name says nothing.
     """
     given, meant = {}, dict(meant)
     for name, one in names.signature(function).parameters.items():
@@ -60,27 +95,37 @@ def arguments(function, d_model, n_heads, meant=()):
         if name in meant:
             kind = meant[name]
             given[name] = KINDS[kind](d_model, n_heads) if kind in KINDS else kind
-            continue
-        if names.CONFIG.fullmatch(names.plain(name)):
+        elif names.CONFIG.fullmatch(names.plain(name)):
             given[name] = _own_config(function, one, d_model, n_heads) or Config(d_model, n_heads)
-            continue
-        value = names.by_name(name, d_model, n_heads)
-        fixed = one.default is not one.empty and (
-            value is None or (isinstance(value, bool) and name != "batch_first"))
-        if fixed or (one.default is None and names.WIDTH.fullmatch(names.plain(name))):
-            continue
-        value = d_model // n_heads if value is None and name in "qkv" else value
-        if value is None and names.letter_of(name, names.WEIGHT):
-            value = np.zeros((d_model, d_model))  # its class gets others later
-        elif value is None and names.letter_of(name, names.BIAS):
-            value = np.zeros(d_model)
-        if value is None:
-            value = _beside(function, name, d_model // n_heads)
-        if value is None:
-            raise names.UnknownArgumentError(
-                f"is built with {name}, of which the doctor knows nothing", name)
-        given[name] = value
+        elif not _keeps_default(name, one):
+            given[name] = _value(function, name, d_model, n_heads)
     return given, ", ".join(f"{name}={_in_words(value)}" for name, value in given.items())
+
+
+def _keeps_default(name, one):
+    """Return whether an argument of a constructor is left out."""
+    if one.default is one.empty:
+        return False
+    value = names.by_name(name, 12, 3)
+    return value is None or (isinstance(value, bool) and name != "batch_first") or (
+        one.default is None and bool(names.WIDTH.fullmatch(names.plain(name))))
+
+
+def _value(function, name, d_model, n_heads):
+    """Return what an argument without a default gets. Raises UnknownArgumentError."""
+    value = names.by_name(name, d_model, n_heads)
+    if value is None and name in "qkv":
+        value = d_model // n_heads
+    if value is None and names.letter_of(name, names.WEIGHT):
+        value = np.zeros((d_model, d_model))  # its class gets others later
+    if value is None and names.letter_of(name, names.BIAS):
+        value = np.zeros(d_model)
+    if value is None:
+        value = _beside(function, name, d_model // n_heads)
+    if value is None:
+        raise names.UnknownArgumentError(
+            f"is built with {name}, of which the doctor knows nothing", name)
+    return value
 
 
 def _in_words(value):
@@ -134,8 +179,7 @@ def _beside(function, name, d_head):
             continue
         try:
             made = one(**arguments(one, d_head, 1)[0])
-            if set("qkv") <= set(names.roles_of(one.forward, skip=1).values()) and not [
-                    *made.parameters()]:
+            if set("qkv") <= {*names.roles_of(made.forward).values()} and not [*made.parameters()]:
                 return made
         except (_subject.RefusalError, TypeError, ValueError):
             continue

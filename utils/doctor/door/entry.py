@@ -1,18 +1,28 @@
 """What comes in by the door: a program in the doctor's form, and what was assumed of it."""
 
-import importlib
-import itertools
 from typing import NamedTuple
 
-import numpy as np
+from . import names
+from .plan import KERNEL, TABLES
 
-from ... import checks, frameworks
+REPLACED = ("Without a mask it is causal, and a mask that is passed takes the place of the causal "
+            "one; it was always passed.")
+NOT_PASSED = "It was called without {}, so what that does is not examined."
+OF_TOKENIZER = ("The attention_mask (b, j) of a tokenizer is 1 for real tokens; here, 1 masks "
+                "them.")
+POSITION_0 = ("The table of angles that it got was that of position 0, so its RoPE is not "
+              "examined.")
 
 
 class Entry(NamedTuple):
     """A program in the doctor's form, its level, options and Form, and what was assumed of it.
 
     ``form``: what no option says of a layer, as replacements in ``levels.layer_cases.Form``.
+    ``others``: Entries for what may be meant as well; ``likely``: whether this one counts beside
+    others, or only if no other explains the program. ``both``: Entries of further calls, which must
+    be right, too. ``notes``: sentences, on what was assumed or not examined. ``leak``: a norm
+    through which outputs depend on later tokens. ``raises``: the error that the program raises with
+    any mask. ``unasked``: what of the attention was not examined.
     """
 
     program: object
@@ -20,68 +30,63 @@ class Entry(NamedTuple):
     options: dict
     said: str
     form: dict = {}  # noqa: RUF012
-    others: tuple = ()  # further Entries, where it is not certain what a mask means
-    last: bool = False  # whether it counts only if no other explains the program
+    others: tuple = ()
+    likely: bool = True
+    both: tuple = ()
     sure: bool = True   # whether its mask masks
-    notes: tuple = ()   # sentences: what was assumed or not examined
-    leak: str = ""      # a norm through which outputs depend on later tokens
-    raises: str = ""    # the error that the program raises with any mask
-    unasked: str = ""   # what of the attention was not examined
+    notes: tuple = ()
+    leak: str = ""
+    raises: str = ""
+    unasked: str = ""
+    call: str = ""      # how it is called, without how it was built
 
 
-class Mask(NamedTuple):
-    """A meaning of a mask: ``make(keep)`` turns (b, h, i, j) bools into what a program takes."""
+def entries(trial, made):
+    """Return the Entry of a Trial, with those of what else may be meant, and of further calls.
 
-    words: str
-    make: object
-    masks: str      # the option of ``examine_layer``
+    ``made(plan)`` makes one that does not yet say what was assumed.
+    """
+    def one(plan, **more):
+        return made(plan)._replace(
+            sure=plan.sure, call=plan.said(), raises="" if plan.mask else trial.raises,
+            notes=notes(plan, trial.reading), unasked=unasked(plan), **more)
 
-
-# Notes.
-REPLACED = ("Without a mask it is causal, and a mask that is passed takes the place of the causal "
-            "one; it was always passed.")
-NOT_PASSED = "It was called without {}, so what that does is not examined."
-
-# What a mask holds. All is NumPy, and made into tensors later.
-KINDS = (("True = may attend", lambda keep: keep),
-         ("1 = may attend", lambda keep: keep.astype("int64")),
-         ("1 = may attend", lambda keep: keep.astype("float64")),
-         ("True = masked", lambda keep: ~keep),
-         ("1 = masked", lambda keep: (~keep).astype("float64")),
-         ("added to the scores, 0 = may attend and −∞ = masked",
-          lambda keep: np.where(keep, 0.0, -np.inf)))
-SHAPES = (("(b, 1, i, j)", lambda keep: keep[:, :1], "heads alike"),
-          ("(b, i, j)", lambda keep: keep[:, 0], "heads alike"),
-          ("(b, 1, 1, j)", lambda keep: keep[:, :1, :1], "padding"),
-          ("(b, 1, j)", lambda keep: keep[:, 0, :1], "padding"),
-          ("(b, j)", lambda keep: keep[:, 0, 0], "padding"),
-          ("(i, j)", lambda keep: keep[0, 0], "one for all"))
-LENGTHS = Mask("(b,), the number of real tokens", lambda keep: keep[:, 0, 0].sum(-1), "padding")
+    first, *others = trial.meanings()
+    others = [one(plan, likely=bool(plan.mask) and not first.sure) for plan in others]
+    others += [one(plan, likely=False) for plan in trial.further()]
+    return one(first, others=tuple(others), both=tuple(map(one, trial.both)),
+               likely=bool(first.mask) or not first.masked)
 
 
-def ways(role):
-    """Yield the Masks that an argument with this role may take, the likeliest first."""
-    if role == "lengths":
-        yield LENGTHS
-        return
-    shapes = sorted(SHAPES, key=lambda one: one[2] != "padding") if role == "padding" else SHAPES
-    for (axes, cut, masks), (words, make) in itertools.product(shapes, KINDS):
-        yield Mask(f"{axes}, {words}", lambda keep, cut=cut, make=make: make(cut(keep)), masks)
+def unasked(plan):
+    """Return what of the attention is not examined by a plan, in words."""
+    parts = ["its mask"] if plan.masked and not plan.mask else []
+    parts += ["its mask"] if any(role == "none" for _, role in plan.roles) else []
+    return " and ".join([*parts, *(["its RoPE"] if of_position_0(plan) else [])])
 
 
-def like(array, x):
-    """Return a NumPy array in the framework of x; floating-point numbers get the dtype of x."""
-    if array is None:
-        return None
-    if array.dtype.kind == "f":
-        array = array.astype(checks.dtype_name(x).replace("bfloat16", "float32"))
-    if isinstance(x, np.ndarray):
-        return array
-    if hasattr(x, "new_tensor"):
-        return importlib.import_module("torch").from_numpy(np.array(array))
-    return frameworks.tensorflow().constant(array)
+def of_position_0(plan):
+    """Return whether the angles that a program gets are all 0."""
+    return bool(plan.angles) and plan.angles.table == TABLES[-1] and any(
+        not names.of_positions(name) for name, role in plan.roles if role == "turn")
 
 
-def full(keep, *shape):
-    """Return a mask as NumPy bools of this whole shape; None masks nothing."""
-    return np.array(np.broadcast_to(True if keep is None else checks.to_numpy(keep), shape))
+def notes(plan, reading):
+    """Return sentences on what was assumed of a call, and on what is not examined."""
+    absent = [name for name in reading.absent if name != plan.masked]
+    found = [REPLACED] if plan.replaced else []
+    found += [NOT_PASSED.format(" and ".join(absent))] if absent else []
+    if plan.masked == "attention_mask" and plan.mask and plan.mask.axes == "b j" and (
+            plan.mask.kind.words.endswith("= masked")):
+        found.append(OF_TOKENIZER)
+    if of_position_0(plan):
+        found.append(POSITION_0)
+    return tuple(found)
+
+
+def remark(plan):
+    """Return a remark on a mask against the convention of its name, to follow what was said."""
+    if plan.masked == "key_padding_mask" and plan.mask and plan.base != KERNEL and (
+            plan.mask.kind.words.endswith("= may attend")):
+        return "; in PyTorch's own layers, a key_padding_mask is True where keys are masked"
+    return ""

@@ -2,68 +2,67 @@
 
 import inspect
 
-from .. import _subject
-from ..modules import slots
-from .constructors import arguments, heads_around, heads_of, needs_heads
-from .instances import of_instance, tried
-from .kernels import kernel
-from .names import roles_of
+from .. import _subject, backends
+from . import names
+from .constructors import BuildPlan, heads_around, heads_of, needs_heads, takes_width
+from .functions import kernel
+from .instances import of_instance, of_module
 
 FIRST = ((12, 3), (12, 1))  # sizes that every class is to take, (d_model, n_heads)
 
 
-def fixed(program, build, sample, name, size):
+def fixed(plan, sample, name):
     """Return the Entry of a class that does not take every size or has no weights, or None."""
-    d_model, n_heads = size
-    torch = slots.framework(sample) == "torch"
-    sides = set("qkv") <= set(roles_of(sample.forward if torch else sample.call).values())
+    torch = backends.TORCH.is_module(sample)
+    method = sample.forward if torch else sample.call
+    sides = set("qkv") <= {*names.roles_of(method).values()}
     if torch and sides and not [*sample.parameters()]:
-        return _without_weights(program, build, name, "torch")
+        return _without_weights(plan, name)
+    if torch and not takes_width(plan.program):
+        return _of_own_width(plan, sample)
     held = heads_of(sample)
-    if held and held != n_heads:
-        return of_instance(sample, program.__name__, held)
-    if torch and size not in FIRST:
-        return of_instance(sample, f"{name}it", n_heads)
+    if held and held != plan.n_heads:
+        return of_instance(sample, plan.program.__name__, held)
+    if torch and (plan.d_model, plan.n_heads) not in FIRST:
+        return of_instance(sample, f"{name}it", plan.n_heads)
     try:
-        tried(sample, d_model)
+        of_module(sample, plan.d_model, plan.n_heads)
     except _subject.RefusalError:
-        other = _of_own_width(program, sample, d_model) if torch else None
+        other = _of_own_width(plan, sample) if torch else None
         if not other:
             raise
         return other
-    return _without_weights(program, build, name, "tensorflow") if (
-        not torch and sides and not sample.weights) else None
+    return _without_weights(plan, name) if not torch and sides and not sample.weights else None
 
 
-def _of_own_width(program, sample, d_model):
+def _of_own_width(plan, sample):
     """Return the Entry of a class whose width its constructor does not choose, or None."""
     widths = {part.in_features for part in sample.modules() if hasattr(part, "in_features")}
-    for own in sorted(widths - {d_model}, reverse=True):
+    for own in sorted(widths - ({plan.d_model} if takes_width(plan.program) else set()),
+                      reverse=True):
         heads = next(n for n in (8, 6, 5, 4, 3, 2, 1) if own % n == 0)
-        heads = heads if needs_heads(program) else 1
+        other = BuildPlan(plan.program, own, heads if needs_heads(plan.program) else 1)
         try:
-            given, built = arguments(program, own, heads)
-            with _subject.refusing():
-                made = program(**given)
-            heads = heads_of(made) or heads_around(made) or heads
-            return of_instance(made, f"Built as {program.__name__}({built}), it", heads)
+            made = other.made()
+            heads = heads_of(made) or heads_around(made) or other.n_heads
+            return of_instance(made, f"Built as {other.said()}, it", heads)
         except _subject.RefusalError:
             continue
     return None
 
 
-def _without_weights(program, build, name, framework):
+def _without_weights(plan, name):
     """Return the Entry of a class that is a kernel: it has no parameters."""
-    def function(*sides, **named):
-        q = next(side for role, side in zip(roles, sides, strict=False) if role == "q") if (
-            sides) else named[next(key for key, role in roles.items() if role == "q")]
-        made = build(q.shape[-1], 1)
-        return (made.eval() if framework == "torch" else made)(*sides, **named)
+    sample = plan.made(4, 1)
+    backend = backends.of_module(sample)
+    method = sample.forward if backend is backends.TORCH else sample.call
+    argument = next(one for one, role in names.roles_of(method).items() if role == "q")
 
-    method = "forward" if framework == "torch" else "call"
-    roles = roles_of(getattr(program, method), skip=1)
-    sample = build(4, 1)
-    function.__signature__ = inspect.signature(getattr(sample, method))
-    function.__name__, function.program = program.__name__, program
-    entry = kernel(function, (framework,))
-    return entry._replace(said=name + entry.said[0].lower() + entry.said[1:])
+    def function(**given):
+        made = plan.made(given[argument].shape[-1], 1)
+        return (made.eval() if backend is backends.TORCH else made)(**given)
+
+    function.__signature__ = inspect.signature(method)
+    function.__name__, function.program = plan.program.__name__, plan.program
+    found = kernel(function, (backend.name,))
+    return found._replace(said=name + found.said[0].lower() + found.said[1:])

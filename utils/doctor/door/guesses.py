@@ -1,6 +1,7 @@
 """What the arguments of a constructor may mean where their names do not say it."""
 
 import itertools
+from dataclasses import replace
 
 from .. import _subject
 from . import names
@@ -50,24 +51,23 @@ def flags(program):
             yield {name: not one.default}
 
 
-def are_sizes(meant, build, width):
+def are_sizes(plan, width):
     """Return whether the arguments of a module that were guessed are sizes as they should be.
 
     A module does not fit with another width or number of heads, and a length is that of one of
-    its arrays. ``build(meant)`` makes it, and ``width(module)`` returns how wide its output is, or
-    raises RefusalError.
+    its arrays. ``width(module)`` returns how wide its output is, or raises RefusalError.
     """
-    sizes = {name: kind for name, kind in meant.items() if not isinstance(kind, bool)}
-    right = width(build(meant))
-    for name, kind in sizes.items():
+    right = width(plan.made())
+    for name, kind in plan.meant:
         if kind == "a length":
-            held = getattr(build(meant), "state_dict", dict)().values()
+            held = getattr(plan.made(), "state_dict", dict)().values()
             if not any(names.ROOM in w.shape for w in held):
                 return False
-            continue
-        try:
-            if width(build(meant | {name: OTHER})) == right:
-                return False
-        except _subject.RefusalError:
-            continue
+        elif not isinstance(kind, bool):
+            other = replace(plan, meant=tuple({**dict(plan.meant), name: OTHER}.items()))
+            try:
+                if width(other.made()) == right:
+                    return False
+            except _subject.RefusalError:
+                continue
     return True

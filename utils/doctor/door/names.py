@@ -2,20 +2,23 @@
 
 import inspect
 import re
+from typing import NamedTuple
 
 from .. import _subject
 
 # Names of arguments, without underscores and capitals.
-WIDTH = re.compile(r"(d|dims?|units|e|emb|embed|width|channels?|features|c|ch|nc|nf|planes|filters|"
-                   r"(d|n|dim|num|hidden|hid|embed|emb|embd|"
-                   r"embedding|model|input|in|output|out|query|key|value|context|latent|k|v|q)"
-                   r"(model|dims?|size|hiddens?|hid|units|embd?|embed|feats?|features|channels|ch|planes|width|in|"
-                   r"state|out))s?(in|out|inner)?|d(in|out|emb|input|output)|inputd|dm|dim(attn|attention|inner)|"
-                   r"(attn|attention|inner)dim")
-HEADS = re.compile(r"(n|num|nb|no|numberof|numattention|nattention|attention)?(of)?heads?"
-                   r"(num|count)?|h|nh")
-HEAD_WIDTH = re.compile(r"d[qkv]?head|(head|perhead)(dim|size|width)|dim(per)?heads?|d[kqv]|"
-                        r"(dim|size)[kqv]|dkv|headd|attnheadsize|attentionheadsize|sizeperhead")
+OWNERS = ("d|n|dim|num|hidden|hid|embed|embedding|embd|emb|model|input|in|output|out|query|key|"
+          "value|context|latent|attention|attn|inner|q|k|v")
+MEASURES = ("model|dims?|dimensions?|size|hiddens?|hid|units|embd?|embed|feats?|features|channels?|"
+            "ch|planes|width|in|state|out")
+WIDTH = re.compile(rf"({OWNERS})({MEASURES})s?(in|out|inner)?|c[qkv]|(input)?d(input|output)?|dm|"
+                   r"dim(attn|attention|inner)|dims?|dimensions?|units|e|emb|embed|width|channels?|"
+                   r"features|c|ch|nc|nf|planes|filters")
+HEADS = re.compile(r"(n|num|nb|no|number|total)?(of)?(attention|attn|att|self|query|q|local)*(of)?"
+                   r"heads?(num|count)?|h|nh")
+HEAD_WIDTH = re.compile(r"d[qkv]?head|(head|perhead)(dim|dimension|size|width)|dim(per)?heads?|"
+                        r"(attention)?d[kqv]|(dim|size)[kqv]|dkv|headd|chidden|"
+                        r"(attn|attention)headsize|sizeperhead")
 KV_HEADS = re.compile(r"(n|num|nb|no)?(of)?(kv|keyvalue|querygroup|kvgroup|qgroup)s?"
                       r"(heads?|groups?)?(num|count)?|(n|num)?groups?|nkv|nkvh|hkv")
 INDEX = re.compile(r"(layer|block)?(idx|index|id|i|no|number)")
@@ -31,19 +34,23 @@ X = re.compile(r"(xs?|inputs?|inp|inx|embeddings?|embs?|tokens|hidden|hiddenstat
 SIDES = {side: re.compile(rf"(x|in|input|decoder|encoder|hidden)?({words})"
                           "(states|input|in|s|x|layer)?") for side, words in (
                               ("q", "q|query|queries"), ("k", "k|keys?"), ("v", "v|values?"))}
-MEMORY = re.compile(r"(memory|mem|context|ctx|cond|kv|kvs|y|enc|encout|enchidden|source|other|"
+MEMORY = re.compile(r"(memory|mem|context|ctx|cond|kv|kvs|kvx|y|enc|encout|enchidden|source|other|"
                     r"cross|encoder(output|outputs|out|hiddenstates|hidden|states|x)?|keyvaluestates|"
                     r"xkv|inputkv|memories)")
 MASK = re.compile(r"(?!.*(return|past))(.*masks?|keep|m|bias|attnbias|attentionbias|allowed|"
                   r"visible|valid|(is)?pad(ding)?|adj|adjacency(matrix)?)")
-TURNS = re.compile(r"freqs(cis|complex)?|rope|rotary(emb)?|cos|sin|positionembeddings|ropeemb|"
+TURNS = re.compile(r"freqs(cis|complex|cos|sin)?|rotary(emb|cos|sin)?|rope|cos|sin|"
+                   r"positionembeddings|ropeemb|"
                    r"(token|input)?pos(ition)?s?(ids?)?")
-PADDING = re.compile(r".*(padding|pad).*")
+PADDING = re.compile(rf"(?=.*pad)({MASK.pattern})")
 LENGTHS = re.compile(r"(valid|seq|sequence|src|input)?(lens?|lengths?)")
 HEAD_SCALE = re.compile(r"(d|dk|dhead|headdim|depth|dimk|dimension)")   # of a kernel: d of q
 TEMPERATURE = re.compile(r"(temperature|temp|scalefactor|sqrtdk)")      # of a kernel: √d
 CONSTANTS = {"ropebase": 1e4, "ropetheta": 1e4, "theta": 1e4, "base": 1e4, "eps": 1e-5,
              "epsilon": 1e-5, "layernormeps": 1e-5, "vocabsize": 32, "device": "cpu"}
+FLAG = re.compile(r"(is|use)?causal(mask|attention)?|masked|autoregressive")
+START = re.compile(r"(start|pos|position)?(start|offset)(pos|position|idx|index)?|startpos(ition)?")
+PACKED = re.compile(r"(qkv|kqv|packed(qkv)?|mixedqkv)")
 METHODS = ("forward", "__call__", "call", "apply", "attend", "attention", "compute", "run")
 LETTER = r"[qkvo]|query|key|value|out|output"
 WEIGHT = re.compile(rf"(?:w|weights?|wt|mat|matrix|theta|u)_*(?P<a>{LETTER})"
@@ -52,6 +59,63 @@ WEIGHT = re.compile(rf"(?:w|weights?|wt|mat|matrix|theta|u)_*(?P<a>{LETTER})"
 BIAS = re.compile(rf"(?:b|bias)_*(?P<a>{LETTER})|(?P<b>{LETTER})_*(?:b|bias)", re.IGNORECASE)
 ROOM = 32    # positions for which a class is built that takes a largest length
 MASKS = {"mask", "padding", "lengths"}   # roles
+SIDED = {"q", "k", "v", "memory"}
+
+
+class Word(NamedTuple):
+    """Which names of arguments have a role.
+
+    ``optional``: also arguments with a default. ``beside``: only if one of these roles has an
+    argument before. ``without``: not if one of them has.
+    """
+
+    role: str
+    pattern: re.Pattern
+    optional: bool = True
+    beside: frozenset = frozenset()
+    without: frozenset = frozenset()
+
+
+ANY = frozenset({"x", "q", "k", "v", "memory", "mask", "padding", "lengths"})
+# What an argument gets: x, q, k, v or memory; a "mask", one of "padding", or the "lengths" of the
+# examples; "d" or "√d" of a kernel; "turn", positions or angles; "off", a flag or a rate; "start",
+# the position of the first token; "n" and "1", the height and width of an image of tokens; "none".
+ROLES = (
+    *(Word(side, pattern, without=frozenset(side)) for side, pattern in SIDES.items()),
+    Word("memory", MEMORY, beside=ANY, without=frozenset({"memory"})),
+    Word("padding", PADDING, without=frozenset(MASKS)),
+    Word("mask", MASK, without=frozenset(MASKS)),
+    Word("lengths", LENGTHS, without=frozenset(MASKS)),
+    Word("none", MASK, optional=False),
+    Word("d", HEAD_SCALE, optional=False, beside=frozenset("q")),
+    Word("√d", TEMPERATURE, optional=False, beside=frozenset("q")),
+    Word("start", START, optional=False, beside=frozenset({"x", "q"})),
+    Word("turn", TURNS, optional=False),
+    Word("off", OFF, optional=False),
+    Word("n", re.compile("h|height"), optional=False, beside=frozenset("x")),
+    Word("1", re.compile("w|width"), optional=False, beside=frozenset("n")),
+    Word("x", X, without=frozenset("xq")),
+    Word("memory", X, optional=False, beside=frozenset("xq"), without=frozenset(SIDED - {"q"})))
+
+
+class Reading(NamedTuple):
+    """What the arguments of a call mean.
+
+    ``roles``: ((argument, role), …) of those that always get something. ``masks``: ((argument,
+    role), …) of those that may be the mask, the likeliest first; ``needed``: the one without a
+    default. ``flags``: arguments that turn a causal mask on. ``absent``: optional arguments that
+    get nothing.
+    """
+
+    roles: tuple
+    masks: tuple = ()
+    needed: str = ""
+    flags: tuple = ()
+    absent: tuple = ()
+
+
+class PackedError(_subject.RefusalError):
+    """The only array that a program takes is q, k and v in one."""
 
 
 class UnknownArgumentError(_subject.RefusalError):
@@ -78,7 +142,7 @@ def by_name(name, d_model, n_heads):
     for known, value in ((KV_HEADS, groups(n_heads)), (HEADS, n_heads),
                          (HEAD_WIDTH, d_model // n_heads), (INDEX, 0), (LENGTH, ROOM),
                          (TEMPERATURE, d_model ** 0.5 if n_heads == 1 else None),
-                         (OFF, 0.1 if "drop" in name or name == "p" else False), (WIDTH, d_model)):
+                         (OFF, _rate(name)), (WIDTH, d_model)):
         if known.fullmatch(name):
             return value
     if name in ("batchfirst", "bias", "qkvbias", "attentionbias", "outbias"):
@@ -97,56 +161,95 @@ def signature(function):
                               for made in schema.arguments])
 
 
+def said(name, role):
+    """Return in words what an argument with a role gets."""
+    if role == "turn":
+        return "positions from 0" if of_positions(name) else "angles of RoPE"
+    return {"off": "0", "start": "0", "none": "None"}.get(role, role)
+
+
+def of_positions(name):
+    """Return whether an argument with the role "turn" gets positions, and not their angles."""
+    return "pos" in plain(name) and "emb" not in name
+
+
 def letter_of(name, pattern):
     """Return which of q, k, v, o a name such as W_q or key_bias means, or ""."""
     found = pattern.fullmatch(name)
     return (found["a"] or found["b"])[0].lower() if found else ""
 
 
-def roles_of(function, aside=(), skip=0):
-    """Return {argument: "x", "q", "k", "v", "memory", "mask", "padding" …} of a function.
+def _rate(name):
+    """Return the rate of a dropout, or False for what is turned off."""
+    return 0.1 if re.match("(?!use|is|no)(.*drop|p$)", name) else False
 
-    Other roles are "lengths" of the examples, "d" and "√d" of a kernel, "turn" for a rotation by
-    positions, and "none" for a second mask.
-    ``aside``: arguments of which the caller knows. ``skip``: how many come before.
-    Raises RefusalError for an argument without a default whose name says nothing.
+
+def roles_of(function, aside=(), skip=0, guess=False):
+    """Return {argument: role} of a function, by ROLES and the names of its arguments.
+
+    ``aside``: arguments of which the caller knows. ``skip``: how many come before. Raises
+    UnknownArgumentError for an argument without a default whose name says nothing; with ``guess``,
+    its role is "".
     """
     found = {}
-    parameters = list(signature(function).parameters.items())[skip:]
-    for n, (name, one) in enumerate(parameters):
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or name in aside:
+    for n, (name, one) in enumerate([*signature(function).parameters.items()][skip:]):
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or name in aside or is_flag(name, one):
             continue
-        word = plain(name)
-        side = next((side for side, known in SIDES.items() if known.fullmatch(word)), None)
-        taken = set(found.values())
-        if side and side not in taken:
-            found[name] = side
-        elif MEMORY.fullmatch(word) and "memory" not in taken and n:
-            found[name] = "memory"
-        elif MASK.fullmatch(word) and not taken & MASKS:
-            found[name] = "padding" if PADDING.fullmatch(word) else "mask"
-        elif LENGTHS.fullmatch(word) and not taken & MASKS:
-            found[name] = "lengths"
-        elif one.default is one.empty and MASK.fullmatch(word):
-            found[name] = "none"
-        elif one.default is one.empty and "q" in taken and HEAD_SCALE.fullmatch(word):
-            found[name] = "d"
-        elif one.default is one.empty and "q" in taken and TEMPERATURE.fullmatch(word):
-            found[name] = "√d"
-        elif one.default is one.empty and TURNS.fullmatch(word):
-            found[name] = "turn"
-        elif one.default is one.empty and OFF.fullmatch(word):
-            found[name] = "off"
-        elif (X.fullmatch(word) or n == 0) and "x" not in taken and "q" not in taken:
-            found[name] = "x"
-        elif one.default is one.empty and X.fullmatch(word) and "x" in taken and (
-                "memory" not in taken):
-            found[name] = "memory"
+        role = _role(plain(name), one.default is one.empty, {*found.values()}, n == 0)
+        if role:
+            found[name] = role
+        elif one.default is one.empty and guess:
+            found[name] = ""
         elif one.default is one.empty:
-            raise UnknownArgumentError(f"is called with {name}, of which the doctor knows nothing")
-    if not {"x", "q"} & set(found.values()):
+            raise UnknownArgumentError(f"is called with {name}, of which the doctor knows nothing",
+                                       name)
+    if not guess and not {"x", "q"} & set(found.values()):
         raise UnknownArgumentError("has no argument that could be x")
     return found
+
+
+def _role(word, needed, taken, is_first):
+    """Return the role of an argument, beside the roles that others have, or ""."""
+    if is_first and PACKED.fullmatch(word):
+        raise PackedError("takes q, k and v in one array")
+    role = next((one.role for one in ROLES if one.pattern.fullmatch(word)
+                 and (one.optional or needed) and not one.without & taken
+                 and (not one.beside or one.beside & taken)), "")
+    return role or ("x" if is_first else "")
+
+
+def is_flag(name, parameter):
+    """Return whether an argument that is True or False by default turns a causal mask on."""
+    word = plain(name)
+    return isinstance(parameter.default, bool) and bool(
+        FLAG.fullmatch(word) or MASK.fullmatch(word))
+
+
+def readings(function, aside=()):
+    """Yield the Readings of a function, the likeliest first. Raises as ``roles_of`` does.
+
+    One argument may be the list [q, k, v] or [x, memory], as in Keras; a mask that is needed and of
+    no kind that is known may be None.
+    """
+    roles, parameters = roles_of(function, aside), signature(function).parameters
+    named = [pair for pair in roles.items() if pair[1] in MASKS]
+    others = [(name, "padding" if PADDING.fullmatch(plain(name)) else "mask")
+              for name, one in parameters.items() if name not in roles and one.default is None
+              and MASK.fullmatch(plain(name))]
+    absent = left_out(function, roles)
+    needed = next((name for name, _ in named
+                   if parameters[name].default is inspect.Parameter.empty), "")
+    masks = named + others + [(name, "mask") for name in absent if name not in dict(others)]
+    flags = tuple(name for name, one in parameters.items() if is_flag(name, one))
+    plain_roles = tuple(pair for pair in roles.items() if pair not in named)
+    first = Reading(plain_roles, tuple(masks), needed, flags, tuple(absent))
+    yield first
+    if not SIDED & {role for _, role in plain_roles}:
+        for several in ("[q, k, v]", "[x, memory]"):
+            yield first._replace(roles=tuple((name, several if role == "x" else role)
+                                             for name, role in plain_roles))
+    if needed:
+        yield first._replace(roles=(*plain_roles, (needed, "none")), masks=(), needed="")
 
 
 def left_out(function, roles):
@@ -154,34 +257,6 @@ def left_out(function, roles):
     return [name for name, one in signature(function).parameters.items()
             if one.default is None and name not in roles and plain(name) != "training"
             and not re.search("return|output|need|scale|drop", name.lower())]
-
-
-def placed(roles, x, memory, mask):
-    """Return {argument: array} for a call; a mask of None is left out.
-
-    ``memory`` is an array, or the pair of k and v.
-    """
-    k, v = memory if isinstance(memory, tuple) else (memory, memory)
-    of = {"x": x, "q": x, "k": k, "v": v, "memory": memory, "list": [x, k, v], "d": x.shape[-1],
-          "√d": x.shape[-1] ** 0.5, "off": 0, "none": None, "turn": None} | dict.fromkeys(MASKS,
-                                                                                         mask)
-    return {name: of[role] for name, role in roles.items()
-            if of[role] is not None or role == "none"}
-
-
-def first(result, shape):
-    """Return the first array of a shape in a result: an array, a tuple of any length or a dict.
-
-    Raises RefusalError for a result without an array.
-    """
-    if hasattr(result, "shape"):
-        return result
-    items = result.values() if hasattr(result, "values") else result
-    arrays = [item for item in items if hasattr(item, "shape")] if (
-        isinstance(result, tuple | list) or hasattr(result, "values")) else []
-    if not arrays:
-        raise _subject.RefusalError(f"returns {_subject.kind(result)}; expected an array")
-    return next((item for item in arrays if tuple(item.shape) == tuple(shape)), arrays[0])
 
 
 def looks_back(end, start):
@@ -193,8 +268,3 @@ def looks_back(end, start):
     """
     ahead = bool(end[0] and not start[1:-1].any())
     return ahead or not end[1:-1].any() or bool(start[-1] and not end[1:-2].any())
-
-
-def is_mask(role):
-    """Return whether a role is that of a mask."""
-    return role in MASKS

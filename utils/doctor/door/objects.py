@@ -1,25 +1,30 @@
 """A class that is no module and holds its weights as arrays, which the doctor can write."""
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 
-from ... import checks
-from .. import _subject
+from ... import checks, sizes
+from .. import _subject, backends, faulty
+from ..faulty.kernel import Band
 from ..modules import guess
-from . import constructors, names
-from .entry import Entry, like
-from .trial import Trial
+from . import entry, names
+from .call import Target, carried_out
+from .entry import Entry
+from .plan import LAYER
+from .trial import tried
 
 
-def layer(program, sample, d_model, n_heads, name):
+def layer(plan, sample, name):
     """Return the Entry of a class that is no module and holds its weights as arrays.
 
-    ``sample``: an object that was built, in words ``name``. Raises RefusalError for a class without
-    such weights or without a method that takes x.
+    ``sample``: an object that was built by the plan, in words ``name``. Raises RefusalError for a
+    class without such weights or without a method that takes x.
     """
-    method = next((one for one in names.METHODS if callable(getattr(program, one, None))), None)
-    held = {path: letter for path in _paths(sample) if (letter := _meaning(path))}
+    method = next((one for one in names.METHODS
+                   if callable(getattr(plan.program, one, None))), None)
+    held = _held(sample, plan.d_model)
     arrays = {path: _at(sample, path) for path in held}
     matrices = {letter: path for path, (kind, letter) in held.items() if kind == "W"}
     biases = {letter: path for path, (kind, letter) in held.items() if kind == "b"}
@@ -29,7 +34,7 @@ def layer(program, sample, d_model, n_heads, name):
             "W_k and W_v")
 
     def made(weights, n_heads, transposed=False):
-        one = program(**constructors.arguments(program, weights["W_q"].shape[1], n_heads)[0])
+        one = plan.made(weights["W_q"].shape[1], n_heads)
         for letter, path in matrices.items():
             w = weights[f"W_{letter}"]
             _put(one, path, w.T if transposed else w, n_heads)
@@ -39,85 +44,88 @@ def layer(program, sample, d_model, n_heads, name):
             _put(one, path, b[None] if one_row else b, n_heads)
         return one
 
-    framework = "torch" if hasattr(arrays[matrices["q"]], "new_tensor") else "numpy"
-    return entry(made, getattr(sample, method), lambda one, **given: getattr(one, method)(**given),
-                  matrices, biases, (d_model, n_heads), framework, f"{name}{method} is ")
+    def ask(one, **given):
+        return getattr(one, method)(**given)
+
+    one = Weighted(made, getattr(sample, method), ask, (*matrices,), (*biases,))
+    return entry_of(one, plan.d_model, plan.n_heads, backends.of(arrays[matrices["q"]]),
+                    f"{name}{method} is ")
 
 
-def entry(made, function, ask, matrices, biases, size, framework, name, aside=()):
-    """Return the Entry of what ``made(weights, n_heads)`` gives, called by ``ask``."""
-    from ... import sizes
-    d_model, n_heads = size
-    weights = sizes.weights(d_in=d_model, d_model=d_model, d_out=d_model)
-    x = np.zeros(1)
-    if framework == "torch":
-        import torch
-        x = torch.zeros(1, dtype=torch.float64)
-    elif framework == "tensorflow":
-        from ... import frameworks
-        x = frameworks.tensorflow().constant(x)
-    weights = {key: like(w, x) for key, w in weights.items()}
-    try:
-        trial = Trial(made(weights, n_heads), function, ask, d_model, x, aside)
-        one_by_one = False
-    except _subject.RefusalError as refusal:
-        try:
-            trial = Trial(made(weights, n_heads), function, _each(ask), d_model, x, aside)
-        except _subject.RefusalError:
-            raise refusal from None
-        one_by_one = True
-    no_output = "o" not in matrices
-    unbiased = "".join(letter for letter in "qkvo" if letter not in biases)
+class Weighted(NamedTuple):
+    """A program that gets a weight set: ``ask(made(weights, n_heads, transposed), **arguments)``.
 
-    def adapted(transposed):
-        def program(x, memory, weights, n_heads, keep):
-            return trial.call(made(weights, n_heads, transposed), x, memory, keep)
-        return program
+    ``function`` has the arguments, of which ``aside`` are known. ``matrices`` and ``biases`` are
+    the letters of those that it takes.
+    """
 
-    transposed = _is_transposed(adapted, weights, n_heads, trial, unbiased, no_output, x)
-    said = f"{name}{trial.said()}"
-    said += ", one example at a time, (i, d)" if one_by_one else ""
-    said += "; its weights are (out, in)" if transposed else ""
-    form = {"unbiased": unbiased, "no_output": no_output, "equal_widths": True}
+    made: object
+    function: object
+    ask: object
+    matrices: tuple
+    biases: tuple
+    aside: tuple = ()
+
+    def target(self, weights, n_heads, like, transposed=False):
+        """Return a Target that holds these weights."""
+        one = self.made(weights, n_heads, transposed)
+        return Target(lambda **given: self.ask(one, **given), like, n_heads)
+
+
+def entry_of(one, d_model, n_heads, backend, name):
+    """Return the Entry of a Weighted program, in arrays of a backend, in words ``name``."""
+    like = backend.zero("float64")
+    weights = {key: backends.like(w, like) for key, w in sizes.weights(
+        d_in=d_model, d_model=d_model, d_out=d_model).items()}
+    trial = tried(one.target(weights, n_heads, like), one.function, LAYER, d_model, one.aside)
+    unbiased = "".join(letter for letter in "qkvo" if letter not in one.biases)
+    form = {"unbiased": unbiased, "no_output": "o" not in one.matrices, "equal_widths": True}
     form |= {"heads": (1, None)} if n_heads == 1 else {}
-    options = {"self_attention": trial.alone, "causal": trial.causal, "framework": framework,
-               "masks": trial.way.masks if trial.way else "none"}
-    return Entry(adapted(transposed), "layer", options, said, form)
+    transposed = _is_transposed(one, weights, trial, form)
+
+    def made(plan):
+        def program(x, memory, weights, n_heads, keep):
+            sides = (x, x, x) if plan.alone else (x, memory, memory)
+            return carried_out(one.target(weights, n_heads, x, transposed), plan, sides, keep)
+
+        options = {"self_attention": plan.alone, "causal": plan.causal, "framework": backend.name,
+                   "masks": plan.masks}
+        said = f"{name}{plan.said()}" + "; its weights are (out, in)" * transposed
+        return Entry(program, "layer", options, said, form)
+    return entry.entries(trial, made)
 
 
-def _each(ask):
-    """Return a function that calls ``ask`` for each example alone, and stacks what it gives."""
-    def each(one, **given):
-        n = len(next(iter(given.values())))
-        outs = [names.first(ask(one, **{key: side[b] if hasattr(side, "shape") else side
-                                        for key, side in given.items()}),
-                            next(iter(given.values())).shape[1:]) for b in range(n)]
-        return like(np.stack([checks.to_numpy(out) for out in outs]), next(iter(given.values())))
-    return each
-
-
-def _is_transposed(adapted, weights, n_heads, trial, unbiased, no_output, like_x):
+def _is_transposed(one, weights, trial, form):
     """Return whether the reference is met with every weight transposed, and not without."""
-    from .. import faulty
     arrays = {key: checks.to_numpy(w) for key, w in weights.items()}
-    x, memory = trial.x, trial.memory
-    expected = faulty.layer.layer(x, memory, arrays, n_heads, unbiased=unbiased,
-                                  out="" if no_output else "W_o b_o", band=_band(trial))
+    x, memory, _ = trial.sides
+    n_heads, like = trial.target.n_heads, trial.target.like
+    expected = faulty.layer.layer(x, memory, arrays, n_heads, unbiased=form["unbiased"],
+                                  out="" if form["no_output"] else "W_o b_o",
+                                  band=Band(None, 0) if trial.plan.causal else Band())
 
     def meets(transposed):
         try:
-            with _subject.quiet():
-                out = adapted(transposed)(like(x, like_x), like(memory, like_x), weights, n_heads,
-                                          None)
-            return np.allclose(checks.to_numpy(out), expected, atol=1e-4)
-        except Exception:
+            with _subject.refusing():
+                target = one.target(weights, n_heads, like, transposed)
+            return np.allclose(target.answer(trial.plan, trial.sides), expected, atol=1e-4)
+        except _subject.RefusalError:
             return False
     return meets(True) and not meets(False)
 
 
-def _band(trial):
-    from ..faulty.kernel import Band
-    return Band(None, 0) if trial.causal else Band()
+def _held(sample, d_model):
+    """Return {path: (kind, letter)} of the arrays in an object; a list may hold W_q, W_k, W_v, W_o.
+    """
+    held = {path: meant for path in _paths(sample) if (meant := _meaning(path))}
+    if not {"q", "k", "v"} <= {letter for kind, letter in held.values() if kind == "W"}:
+        for path in _paths(sample):
+            several = _at(sample, path)
+            if isinstance(several, list) and len(several) in (3, 4) and all(
+                    tuple(w.shape) == (d_model, d_model) for w in several):
+                return held | {(*path, n): ("W", letter) for n, letter in enumerate(
+                    "qkvo"[:len(several)])}
+    return held
 
 
 def _paths(home, before=(), depth=3):
@@ -137,7 +145,7 @@ def _paths(home, before=(), depth=3):
 
 def _at(home, path):
     for name in path:
-        home = home[name] if isinstance(home, dict) else getattr(home, name)
+        home = home[name] if isinstance(home, dict | list) else getattr(home, name)
     return home
 
 
@@ -151,7 +159,7 @@ def _put(home, path, array, n_heads):
     if isinstance(old, list):
         array = [w[:len(one)] if w.ndim == 2 else w for w, one in zip(
             np.split(array, n_heads, axis=-1), old, strict=True)]
-    if isinstance(owner, dict):
+    if isinstance(owner, dict | list):
         owner[last] = array
     else:
         setattr(owner, last, array)

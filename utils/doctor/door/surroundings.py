@@ -5,41 +5,42 @@ import re
 import numpy as np
 
 from ... import checks
+from .. import backends
 from ..faulty.layer import normalised
 from ..modules import guess, libraries, slots
 
 
-def surroundings(trial, n_heads):
+def surroundings(trial):
     """Return (options, words): is there a residual connection, is there a LayerNorm?
 
     Where W_v and W_o are zero, only what is around the attention is left.
     """
-    module = trial.module
-    keras = slots.framework(module) == "tensorflow"
+    module, n_heads = trial.target.module, trial.target.n_heads
+    keras = backends.TENSORFLOW.is_module(module)
     before = module.get_weights() if keras else {
         name: w.clone() for name, w in module.state_dict().items()}
-    mask = trial.opened(trial.way) if trial.needed and trial.way else None
     try:
-        held = guess.guess(module, trial.width, n_heads)
+        held = guess.guess(module, trial.sides[0].shape[-1], n_heads)
         for slot in held:
             if set(slot.letters) & {"v", "o"}:
                 for one in slots.tensors(module, slot.name):
                     if one is not None:
                         one.assign(0 * one) if keras else one.data.zero_()
-        left = trial.attended(trial.x, trial.memory, mask)
+        left = trial.target.answer(trial.plan, trial.sides)
     except Exception:  # the roles cannot be guessed: the examination will say so
         return {}, ""
     finally:
         (module.set_weights if keras else module.load_state_dict)(before)
-    found, x = {}, trial.x
+    found, x = {}, trial.sides[0]
     if _near(left, x):
         found["residual"] = True
     elif _near(left, normalised(x, -1)):
         found |= {"residual": True, "post_norm": True}
     if not found.get("post_norm") and libraries.norms(module):
-        plain_out = trial.attended(x, trial.memory, mask) - (x if found else 0)
-        moved = trial.attended(x + 1.0, trial.memory + 1.0, mask) - (x + 1.0 if found else 0)
-        if _near(plain_out, moved):
+        moved = {id(side): side + 1.0 for side in trial.sides}
+        outs = [trial.target.answer(trial.plan, sides) - (sides[0] if found else 0) for sides in (
+            trial.sides, [moved[id(side)] for side in trial.sides])]
+        if _near(*outs):
             found["pre_norm"] = True
     words = [text for key, text in (("pre_norm", "a LayerNorm first"),
                                     ("residual", "x is added at the end"),
@@ -48,21 +49,17 @@ def surroundings(trial, n_heads):
 
 
 def promise(trial):
-    """Return (options, notes) if a name, or a triangle that a module holds, promises a causal mask.
+    """Return the signs that a module is to be causal, in words: its name, a triangle that it holds.
 
-    Only where it takes no mask and outputs depend on later tokens. If both say so, it is examined
-    as causal.
+    Only where it takes no mask and outputs depend on later tokens.
     """
-    if trial.causal or trial.masked or not trial.alone:
-        return {}, ()
-    buffers = getattr(trial.module, "buffers", list)()
-    signs = [words for found, words in (
-        (re.search("causal|masked", type(trial.module).__name__.lower()), "its name says so"),
+    plan, module = trial.plan, trial.target.module
+    if plan.causal or plan.masked or plan.flags or trial.both or not plan.alone:
+        return []
+    buffers = getattr(module, "buffers", list)()
+    return [words for found, words in (
+        (re.search("causal|masked", type(module).__name__.lower()), "its name says so"),
         (any(map(_is_triangle, buffers)), "it holds a triangular mask")) if found]
-    if len(signs) == 1:
-        return {}, (f"Is it to be causal, as {signs[0]}? Its outputs depend on later tokens: "
-                    "causal=True (in the shell, --causal) examines that.",)
-    return ({"causal": True} if signs else {}), ()
 
 
 def _is_triangle(array):

@@ -1,329 +1,310 @@
-"""The calls of a module with which it is found out what its arguments mean.
+"""Plans are tried: what a program answers to them, and which of them it fits."""
 
-What is found out first is needed by what follows, so it is one class, of over 200 lines.
-"""
-
-import copy
-import inspect
-import itertools
 import traceback
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from ... import checks
 from .. import _subject
-from .constructors import heads_of
-from .entry import NOT_PASSED, REPLACED, full, like, ways
-from .layouts import LAYOUTS, SHAPES, TABLES, laid_out, positions, swapped
-from .names import first, is_mask, left_out, looks_back, placed, roles_of
+from ..levels import dropout
+from . import names
+from .call import Target
+from .plan import KERNEL, KINDS, TABLES, CallPlan, calls, masks
 
-BATCH, N_Q, N_K = 2, 5, 7
-SAME = 1e-5
-MEANINGS = 4    # of a mask, to be examined where none is certain
-SEQUENCE_FIRST = "with the sequence first, x (i, b, d)"
+N_Q, N_K = 5, 7
+SAME, HIDDEN = 1e-5, 1e-4   # largest differences of outputs that do not depend on what was changed
+MEANINGS = 4                # of a mask, to be examined where none is certain
 
 
-class Trial:
-    """What the arguments of a module mean.
+class Trial(NamedTuple):
+    """A program, and the plan that it fits best.
 
-    ``ask(module, **arguments)`` calls it. ``alone``: whether memory is always x. ``way``: the Mask
-    that it takes, or None; ``sure``: whether it masks in this way. ``causal``: whether it hides
-    later tokens. ``batch_first``: whether x is (b, i, d_model). ``layout``: one of LAYOUTS.
-    ``replaced``: whether a mask takes the place of a causal one. ``table``: one of TABLES.
-    ``raises``: an error that no mask could avoid.
+    ``fits``: plans with the further meanings that its mask may have, where none is certain.
+    ``both``: plans of further calls, with a flag, that must be right as well. ``raises``: the error
+    of a program that no mask could avoid. ``sides``: what it was tried with.
     """
 
-    def __init__(self, module, function, ask, d_model, sample, aside=()):
-        self.module, self.ask, self.sample = module, ask, sample
-        self.roles = roles_of(function, aside)
-        known = set(self.roles.values())
-        self.alone = not ({"k", "v"} <= known or "memory" in known)
-        self.masked = next((name for name, role in self.roles.items() if is_mask(role)), "")
-        parameter = inspect.signature(function).parameters.get(self.masked)
-        self.needed = bool(self.masked) and parameter.default is inspect.Parameter.empty
-        self.way, self.sure, self.causal, self.batch_first = None, True, False, True
-        self.layout, self.turn, self.open = "", 0, None
-        self.turned = [name for name, role in self.roles.items() if role == "turn"]
-        self.fits, self.square, self.replaced = [], False, False
-        self.table, self.raises = TABLES[0], ""
-        self.width = d_model
-        self._find_sides(d_model)
-        self._find_order()
-        if not self.masked:
-            self._find_unnamed_mask(function)
-        self._find_mask()
-        if self.masked and not (self.way or self.alone) and self.memory.shape[1] != N_Q:
-            self.memory = self.memory[:, :N_Q]  # it may have meant the other axis
-            self._find_mask()
-            self.square = bool(self.way)
-        if self.causal and self.way and self.sure and not self.needed:
-            self._find_replaced()
-        self.left_out = left_out(function, self.roles)
+    target: Target
+    plan: CallPlan
+    reading: names.Reading
+    sides: tuple
+    fits: tuple = ()
+    both: tuple = ()
+    raises: str = ""
+
+    def meanings(self):
+        """Return the plan, and those with another meaning of its mask, and then without a mask."""
+        found = {self.plan.mask and self.plan.mask.words(): self.plan}
+        for plan in self.fits:
+            if len(found) <= (1 if self.plan.sure else MEANINGS):
+                found.setdefault(plan.mask.words(), replace(plan, sure=False))
+        rest = self.fits and not (self.plan.always or self.plan.sure)
+        return [*found.values(), *([replace(self.plan, mask=None)] if rest else [])]
 
     def exchanged(self):
-        """Return this trial where x gives keys and values and the other side the queries, or None.
+        """Return the plan where x gives keys and values and memory the queries, or None.
 
         So some write it, as in a decoder: (x, y), with the queries from y.
         """
-        if not {"x", "memory"} <= set(self.roles.values()) or self.memory.shape[1] != N_Q:
-            return None
-        other = copy.copy(self)
         sides = {"x": "memory", "memory": "x"}
-        other.roles = {name: sides.get(role, role) for name, role in self.roles.items()}
-        other.fits, other.way, other.sure, other.square = [], None, True, True
-        other._find_order()
-        other._find_mask()
-        return other
+        if not sides.keys() <= {role for _, role in self.plan.roles}:
+            return None
+        other = replace(self.plan, square=True, mask=None, sure=True, masked="", roles=tuple(
+            (name, sides.get(role, role)) for name, role in self.plan.roles))
+        one = self._replace(plan=other, sides=_sides(other, self.sides[0].shape[-1]))
+        return _with_mask(_with_order(one))
 
     def further(self):
-        """Return this trial with the sides exchanged, and with other tables of angles."""
-        tables = [copy.copy(self) for _ in TABLES[1:] if any("pos" not in name or "emb" in name
-                                                             for name in self.turned)]
-        for one, table in zip(tables, TABLES[1:], strict=False):
-            one.table = table
+        """Return the plans with the sides exchanged, and with other tables of angles."""
+        angles, turned = self.plan.angles, [name for name, role in self.plan.roles
+                                            if role == "turn" and not names.of_positions(name)]
         other = self.exchanged()
-        return [*tables, *([other] if other else [])]
-
-    def attended(self, x, memory=None, mask=None):
-        """Return what the module gives for NumPy arrays, as NumPy."""
-        x, memory = like(x, self.sample), like(x if memory is None else memory, self.sample)
-        self.mask = like(mask, self.sample)
-        with _subject.quiet():
-            return checks.to_numpy(self._asked(self.module, x, memory, self.mask))
-
-    def _asked(self, module, x, memory, mask):
-        """Return what a module gives, in the layout that it takes."""
-        x, memory = laid_out(x, self.layout), laid_out(memory, self.layout)
-        shape = (*x.shape[:-1], self.width) if not self.layout else tuple(x.shape)
-        given = placed(self.roles, x, memory, mask) | positions(
-            self.turned, x, x.shape[1 if self.batch_first else 0], heads_of(module) or 1, self.turn,
-            self.table)
-        out = first(self.ask(module, **given), shape)
-        return laid_out(out, self.layout, back=True)
-
-    def call(self, module, x, memory, keep):
-        """Return ``module`` of x, memory and keep, called as this trial found out."""
-        mask = None
-        if self.way and (keep is not None or self.needed):
-            mask = like(self.way.make(full(keep, len(x), 1, x.shape[1], memory.shape[1])), x)
-        if not self.batch_first:
-            x, memory = swapped(x), swapped(memory)
-        out = self._asked(module, x, memory, mask)
-        return out if self.batch_first else swapped(out)
-
-    def said(self):
-        """Return how the module is called, in words."""
-        words = {"turn": "positions from 0", "list": "[q, k, v]", "off": "0", "none": "None"}
-        how = ", ".join(name if name == role else f"{name}={role}" for name, role in (
-            (name, "mask" if is_mask(role) else words.get(role, role))
-            for name, role in self.roles.items()))
-        text = f"called as ({how})"
-        if not self.batch_first:
-            text += f" {SEQUENCE_FIRST}"
-        if self.layout:
-            text += f" with x as {self.layout}"
-        if not self.masked:
-            return text
-        if self.way is None:
-            return f"{text} without {self.masked}, which was not examined"
-        text = f"{text}; {self.masked}: {self.way.words}" + ("" if self.sure else " (assumed)")
-        if self.masked == "key_padding_mask" and self.way.words.endswith("= may attend"):
-            text += "; in PyTorch's own layers, a key_padding_mask is True where keys are masked"
-        return text
-
-    def unasked(self):
-        """Return what of the attention is not examined, in words."""
-        parts = ["its mask"] if self.masked and self.way is None else []
-        return " and ".join([*parts, *(["its RoPE"] if self._rope_of_position_0() else [])])
-
-    def _rope_of_position_0(self):
-        return self.table == TABLES[-1] and any("pos" not in name for name in self.turned)
-
-    def notes(self):
-        """Return sentences on what was assumed, and on what is not examined."""
-        found = []
-        if self.replaced:
-            found.append(REPLACED)
-        if self.left_out:
-            found.append(NOT_PASSED.format(" and ".join(self.left_out)))
-        words = self.way.words if self.way and self.masked == "attention_mask" else ""
-        if words.startswith("(b, j)") and words.endswith("= masked"):
-            found.append("The attention_mask (b, j) of a tokenizer is 1 for real tokens; here, 1 "
-                         "masks them.")
-        if self._rope_of_position_0():
-            found.append("The table of angles that it got was that of position 0, so its RoPE is "
-                         "not examined.")
-        return tuple(found)
-
-    def _find_sides(self, d_model):
-        """Draw x and memory of different lengths, or of one if the module takes no other."""
-        rng = np.random.default_rng(0)
-        self.x = rng.standard_normal((BATCH, N_Q, d_model))
-        problems = []
-        lengths = (N_Q,) if self.alone else (N_K, N_Q)
-        ways = itertools.product(LAYOUTS, range(SHAPES if self.turned else 1), lengths)
-        for layout, turn, n in ways:
-            self.layout, self.turn = layout, turn
-            self.memory = self.x if self.alone else rng.standard_normal((BATCH, n, d_model))
-            try:
-                with _subject.refusing():
-                    self._first_call()
-                return
-            except _subject.RefusalError as refusal:
-                problems.append(refusal)
-        if self.alone and "x" in self.roles.values():  # a list of q, k and v, as in Keras
-            before = dict(vars(self))
-            self.roles = {name: "list" if role == "x" else role
-                          for name, role in self.roles.items()}
-            self.alone = False
-            try:
-                return self._find_sides(d_model)
-            except _subject.RefusalError:
-                vars(self).update(before)
-        if self.needed:  # of no kind that is known; many programs take None
-            self.roles[self.masked], self.masked, self.needed = "none", "", False
-            return self._find_sides(d_model)
-        raise problems[len(lengths) - 1]
-
-    def _first_call(self):
-        """Call the module without a mask, or with one that masks nothing in some way."""
-        if not self.needed:
-            return self._check(self.attended(self.x, self.memory))
-        problem = None
-        for way in ways(self.roles[self.masked]):
-            try:
-                self.open = self.opened(way)
-                return self._check(self.attended(self.x, self.memory, self.open))
-            except Exception as error:
-                problem = error
-        raise problem
-
-    def opened(self, way):
-        """Return a mask in this way that masks nothing."""
-        return way.make(np.ones((BATCH, 1, N_Q, self.memory.shape[1]), dtype=bool))
-
-    def _check(self, out):
-        if out.shape[:2] != self.x.shape[:2] or out.ndim != 3:
-            raise _subject.RefusalError(f"returns shape {out.shape} for x {self.x.shape}")
-        self.width = out.shape[-1]
-
-    def _find_order(self):
-        """Find whether the batch comes first, and whether later tokens are hidden."""
-        before, memory = self.attended(self.x, self.memory, self.open), self.memory.copy()
-        changed = []
-        for index in ((0, -1), (-1, 0), (0, 0)):  # another token, another example
-            memory[:] = self.memory
-            memory[index] *= -2.0                      # no shift: a LayerNorm would undo it
-            x = memory if self.alone else self.x
-            after = self.attended(x, memory, self.open)
-            changed.append(np.abs(after - before).max(axis=-1) > SAME)
-        token, example, start = changed
-        self.batch_first = not (token[1:].any() and not token[0, :-1].any())
-        if self.batch_first:
-            square = self.memory.shape[1] == N_Q
-            self.causal = square and looks_back(token[0], start[0])
-        else:
-            self.causal = self.alone and not example[:-1].any()
-
-    def _find_mask(self):
-        """Find a Mask with which masked tokens do not matter and others do, or one that fits."""
-        if not self.masked:
-            return
-        keep = np.ones((BATCH, 1, N_Q, self.memory.shape[1]), dtype=bool)
-        if self.causal and self.roles[self.masked] != "lengths":
-            keep[0, ..., 1:3], keep[1, ..., 1] = False, False  # a causal mask hides the last ones
-        else:
-            keep[0, ..., -2:], keep[1, ..., -1:] = False, False
-        for way in ways(self.roles[self.masked]):
-            try:
-                fit, right = self._masks(way, keep[:1].repeat(BATCH, 0) if way.masks ==
-                                         "one for all" else keep)
-            except Exception as error:  # not in this way
-                self.raises = self.raises or own(error, self.mask)
-                continue
-            if fit and right:
-                self.way = way
-                return
-            self.fits += [way] if fit else []
-        self.sure, self.way = False, next(iter(self.fits), None)
-
-    def _find_unnamed_mask(self, function):
-        """Take an optional argument for the mask if it masks, whatever its name is."""
-        for name in left_out(function, self.roles):
-            self.roles[name], self.masked = "mask", name
-            self._find_mask()
-            if self.way and self.sure:
-                return
-            del self.roles[name]
-            self.masked, self.way, self.sure, self.fits = "", None, True, []
-
-    def _find_replaced(self):
-        """Find whether the mask takes the place of a causal one; then it is always passed."""
-        other = copy.copy(self)
-        other.open = self.opened(self.way)
-        other._find_order()
-        if not other.causal:
-            self.causal, self.needed, self.replaced, self.open = False, True, True, other.open
-
-    def leaks(self, module):
-        """Return whether outputs of another module depend on later tokens, and those of this not.
-
-        Such a module is this one with all its norms.
-        """
-        if not self.causal:
-            return False
-        other = copy.copy(self)
-        other.module = module
-        before = other.attended(self.x, self.memory, self.open)
-        memory = self.memory.copy()
-        index = (slice(None), -1) if self.batch_first else -1
-        memory[index] *= -2.0
-        after = other.attended(memory if self.alone else self.x, memory, self.open)
-        moved = np.abs(after - before) > SAME
-        return bool((moved if self.batch_first else moved.swapaxes(0, 1))[:, 0].any())
-
-    def meanings(self):
-        """Yield this trial with each meaning that its mask may have, and then without a mask."""
-        yield self
-        if not self.sure:
-            words = {self.way.words} if self.way else set()
-            for way in self.fits:
-                if way.words not in words and len(words) < MEANINGS:
-                    words.add(way.words)
-                    yield self._with(way)
-            if self.fits and not self.needed:
-                yield self._with(None)
-
-    def _with(self, way):
-        other = copy.copy(self)
-        other.way = way
-        return other
-
-    def _masks(self, way, keep):
-        """Return whether a Mask can be passed, and whether it hides what it should, and no more."""
-        real = keep[:, 0, 0]                                     # (b, j)
-        rows = real if self.alone else np.ones((BATCH, N_Q), dtype=bool)
-        noise = np.random.default_rng(1).standard_normal(self.memory.shape)
-        hidden, shown = np.where(real[..., None], self.memory, 3 * noise), self.memory.copy()
-        shown[:, 0] *= -2.0                                      # a token that is not masked
-        outs = []
-        for memory in (self.memory, hidden, shown):
-            sides = (memory if self.alone else self.x), memory
-            if not self.batch_first:
-                sides = [side.swapaxes(0, 1) for side in sides]
-            out = self.attended(*sides, way.make(keep))
-            outs.append(out if self.batch_first else out.swapaxes(0, 1))
-        if outs[0].shape != (*self.x.shape[:2], self.width):
-            return False, False
-        alike = np.abs(outs[0] - outs[1])[rows].max() < SAME
-        told = np.abs(outs[0] - outs[2])[:, 1:].max() > SAME
-        return True, bool(np.isfinite(outs[0][rows]).all() and alike and told)
+        return [replace(self.plan, angles=angles._replace(table=one))
+                for one in TABLES[1:] if turned] + ([other.plan] if other else [])
 
 
-def own(error, mask):
+def tried(target, function, base, width=0, aside=(), program=None):
+    """Return the Trial of a program with the arguments of ``function``.
+
+    ``width``: of x, for a layer. ``program``: what may hold dropout. Raises RefusalError with what
+    went wrong first if no plan can be carried out.
+    """
+    problem = None
+    for reading in names.readings(function, aside):
+        found, refusal = _callable(target, reading, base, width)
+        problem = problem or refusal
+        if found:
+            if _is_random(found):
+                quiet = found.target._replace(ask=dropout.without(found.target.ask, program))
+                found = _callable(quiet, reading, base, width)[0] or found
+            return _with_flags(_with_mask(_with_order(found)), function)
+    raise problem
+
+
+def _callable(target, reading, base, width):
+    """Return (Trial, RefusalError): the first plan in which examples and heads stay apart, or any.
+
+    The error is that of the first plan.
+    """
+    usable, problem = None, None
+    for plan in _opened(reading, base):
+        sides = _sides(plan, width)
+        one = Trial(target, plan, reading, sides)
+        try:
+            target.answer(plan, sides)
+            apart = _apart(one)
+        except _subject.RefusalError as refusal:
+            problem = problem or refusal
+            continue
+        if apart:
+            return one, None
+        usable = usable or one
+    return usable, problem
+
+
+def _opened(reading, base):
+    """Yield the plans of a reading; a mask that is needed masks nothing, in some way."""
+    role = dict(reading.masks).get(reading.needed)
+    for plan in calls([reading.roles], base):
+        yield from [replace(plan, masked=reading.needed, mask=mask, always=True)
+                    for mask in masks(plan, role)] if reading.needed else [plan]
+
+
+def _sides(plan, width):
+    """Return random q, k and v, or x and twice memory, of different sizes as far as it can be."""
+    rng = np.random.default_rng(0)
+    n_k = N_Q if plan.square else N_K
+    if plan.base == KERNEL:
+        return tuple(rng.standard_normal((2, 3, n, d)) for n, d in (
+            (N_Q, 4), (n_k, 4), (n_k, 4 if plan.square else 6)))
+    x, memory = (rng.standard_normal((2, n, width)) for n in (N_Q, n_k))
+    return (x, x, x) if plan.alone else (x, memory, memory)
+
+
+def _changed(trial, change, sides=None):
+    """Return where an output differs, (b, …, i), after ``change(k or v)`` has been called."""
+    sides = sides or trial.sides
+    before = trial.target.answer(trial.plan, sides)
+    copies = {id(side): side.copy() for side in sides}
+    for side in {id(side): side for side in sides[1:]}:
+        change(copies[side])
+    after = trial.target.answer(trial.plan, [copies[id(side)] for side in sides])
+    return np.abs(after - before).max(axis=-1) > SAME
+
+
+def _scaled(*index):
+    """Return a function that changes a token; no shift, which a LayerNorm would undo."""
+    def change(side):
+        side[index] *= -2.0
+    return change
+
+
+def _apart(trial):
+    """Return whether no token of an example, or of a head, changes another one."""
+    heads = (slice(None),) * (trial.plan.base == KERNEL)
+    if _changed(trial, _scaled(0, *heads, -1))[1:].any() or (
+            _changed(trial, _scaled(-1, *heads, 0))[:-1].any()):
+        return False
+    return not heads or not _changed(trial, _scaled(slice(None), 0))[:, 1:].any()
+
+
+def _is_random(trial):
+    return _changed(trial, lambda side: None).any()
+
+
+def _with_order(trial):
+    """Return a Trial that knows whether later tokens are hidden, where n_q is n_k."""
+    plan, (q, k, v) = trial.plan, trial.sides
+    sides = trial.sides if k is q else (q, k[..., :N_Q, :].copy(), v[..., :N_Q, :].copy())
+    if k is v and k is not q:
+        sides = (q, sides[1], sides[1])
+    try:
+        heads = (slice(None),) * (plan.base == KERNEL)
+        end, start = (_changed(trial, _scaled(0, *heads, n), sides)[0] for n in (-1, 0))
+    except _subject.RefusalError:
+        return trial
+    if heads:
+        end, start = end.any(axis=0), start.any(axis=0)
+    return trial._replace(plan=replace(plan, causal=bool(
+        start.any() and names.looks_back(end, start))))
+
+
+def _with_mask(trial):
+    """Return a Trial with a mask that hides what it should, and no more; or one that just fits."""
+    fits, raises = [], ""
+    for square in (False, True) if not trial.plan.square and not trial.plan.alone else (False,):
+        plan = replace(trial.plan, square=square or trial.plan.square)
+        one = trial._replace(plan=plan, sides=_sides(plan, trial.sides[0].shape[-1]))
+        for name, role in trial.reading.masks:
+            for mask in masks(plan, role):
+                other = replace(plan, masked=name, mask=mask)
+                try:
+                    fit, right = _masks(one, other)
+                except _subject.RefusalError as refusal:
+                    raises = raises or (own(refusal.__cause__) if name in _named(trial) else "")
+                    continue
+                if fit and right:
+                    return _with_replaced(one._replace(plan=other, fits=tuple(fits)))
+                fits += [other] if fit and name in _named(trial) else []
+    return _unsure(trial, fits, raises)
+
+
+def _named(trial):
+    """Return the arguments that are masks by their names."""
+    return [name for name, _ in trial.reading.masks
+            if name not in trial.reading.absent or names.MASK.fullmatch(names.plain(name))]
+
+
+def _unsure(trial, fits, raises):
+    """Return a Trial whose mask was not seen to mask in any way."""
+    fits = [replace(plan, sure=False, square=trial.plan.square) for plan in fits]
+    named = _named(trial)
+    if not named:
+        return trial
+    switched = _switched(trial, fits)
+    if switched:
+        return trial._replace(plan=replace(trial.plan, masked="", mask=None), both=(switched,))
+    first = fits[0] if fits else replace(trial.plan, masked=named[0], mask=None)
+    return trial._replace(plan=replace(first, sure=False), fits=tuple(fits), raises=raises)
+
+
+def _switched(trial, fits):
+    """Return the plan of a mask that only turns a causal mask on, whatever it holds, or None."""
+    if trial.plan.always or not fits or trial.plan.causal:
+        return None
+    plan = fits[0]
+    q, k, _ = trial.sides
+    keep = np.ones((2, 1, q.shape[-2], k.shape[-2]), bool)
+    some = keep.copy()
+    some[..., 1] = False
+    outs = [trial.target.answer(plan, trial.sides, mask) for mask in (None, keep, some)]
+    same, other = (np.abs(outs[1] - out).max() for out in (outs[2], outs[0]))
+    switched = replace(plan, mask=plan.mask._replace(kind=KINDS[0]), always=True, sure=True,
+                       switch=True)
+    found = _with_order(trial._replace(plan=switched)).plan
+    return found if same < SAME < other and found.causal else None
+
+
+def _with_replaced(trial):
+    """Return a Trial that always gets a mask if one takes the place of a causal one."""
+    plan = trial.plan
+    if not plan.causal or plan.always:
+        return trial
+    open_plan = replace(plan, always=True, causal=False)
+    other = _with_order(trial._replace(plan=open_plan)).plan
+    return trial if other.causal else trial._replace(plan=replace(open_plan, replaced=True))
+
+
+def _masks(trial, plan):
+    """Return whether a mask can be passed, and whether it hides what it should, and no more."""
+    keep = _keep(plan, trial.sides)
+    real = keep[:, 0, 0]                                            # (b, j)
+    q, k, v = trial.sides
+    noise = np.random.default_rng(1)
+    outs = []
+    hidden = {id(side): np.where(_rows(real, side), side, 3 * noise.standard_normal(side.shape))
+              for side in (k, v)}
+    shown = {id(side): np.where(_rows(np.arange(k.shape[-2]) > 0, side), side, -2 * side)
+             for side in (k, v)}
+    for changed in ({}, hidden, shown):
+        sides = [changed.get(id(side), side) for side in (q, k, v)]
+        outs.append(trial.target.answer(plan, sides, keep))
+    if outs[0].shape != trial.target.answer(trial.plan, trial.sides).shape:
+        return False, False
+    counted = _rows(real, outs[0]) if plan.alone else np.ones((1,) * outs[0].ndim, bool)
+    if not np.isfinite(np.where(counted, outs[0], 0.0)).all():
+        return True, False
+    with np.errstate(invalid="ignore"):
+        alike = np.nanmax(np.abs(outs[0] - outs[1]) * counted) < HIDDEN
+        told = np.nanmax(np.abs(outs[0] - outs[2])[..., 1:, :]) > SAME
+    return True, bool(alike and told)
+
+
+def _rows(chosen, side):
+    """Return bools (b, j) or (j,) with the axes of (b, …, j, d)."""
+    chosen = np.broadcast_to(chosen, (len(side), side.shape[-2]))
+    return chosen.reshape(len(side), *(1,) * (side.ndim - 3), -1, 1)
+
+
+def _keep(plan, sides):
+    """Return the mask (b, 1, i, j) with which a meaning is tried; no key that is hidden is last."""
+    q, k, _ = sides
+    keep = np.ones((2, 1, q.shape[-2], k.shape[-2]), bool)
+    if not plan.mask.kind.made:
+        keep[0, ..., -2:], keep[1, ..., -1] = False, False
+    else:
+        keep[0, ..., 1:3], keep[1, ..., 1] = False, False
+    one = "b" not in plan.mask.axes and "b" not in plan.pieces
+    return keep[:1].repeat(2, 0) if one else keep
+
+
+def _with_flags(trial, function):
+    """Return a Trial with a further plan for each flag that turns a causal mask on, or off."""
+    parameters, both = names.signature(function).parameters, []
+    for name in trial.reading.flags:
+        value = not parameters[name].default
+        plan = replace(trial.plan, flags=((name, value),), causal=value)
+        without = replace(plan, mask=None, masked="")
+        tries = [plan, replace(plan, square=True), without, replace(without, square=True)]
+        both += [plan for plan in tries if _can(trial, plan)][:1]
+    return trial._replace(both=(*trial.both, *both))
+
+
+def _can(trial, plan):
+    """Return whether a program can be called by a plan, with a mask, if it gets one."""
+    sides = _sides(plan, trial.sides[0].shape[-1])
+    try:
+        trial.target.answer(plan, sides, plan.mask and _keep(plan, sides))
+    except _subject.RefusalError:
+        return False
+    return True
+
+
+def own(error):
     """Return an error in words, with its line, if no mask could avoid it, or ""."""
-    if not isinstance(error, AttributeError | NameError) or getattr(error, "obj", None) is mask:
+    if not isinstance(error, AttributeError | NameError) or getattr(error, "of_mask", False):
         return ""
     step = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({Path(step.filename).name}, line {step.lineno})"

@@ -6,9 +6,8 @@ import re
 import numpy as np
 
 from ... import checks
-from .. import _subject
+from .. import _subject, backends
 from . import names, objects
-from .entry import like
 
 # Arguments that are {"w": …, "b": …}, as in picoGPT, and the letters of which they hold weights.
 PAIRS = {"cattn": "qkv", "qkv": "qkv", "inproj": "qkv", "cproj": "o", "outproj": "o", "proj": "o"}
@@ -39,9 +38,15 @@ def of_weights(program, framework):
         given |= {one: weights[f"b_{letter}"] for letter, one in biases.items()}
         return given | {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
 
-    size = (12, 3) if heads else (12, 1)
-    return objects.entry(made, program, lambda given, **sides: program(**sides, **given), matrices,
-                  biases, size, framework, "It is ", [*matrices.values(), *biases.values(), *sizes])
+    aside = (*matrices.values(), *biases.values(), *sizes)
+    return _entry(program, made, matrices, biases, 3 if heads else 1, framework, aside)
+
+
+def _entry(program, made, matrices, biases, n_heads, framework, aside):
+    """Return the Entry of a function that gets x and what ``made(weights, n_heads)`` returns."""
+    one = objects.Weighted(made, program, lambda given, **sides: program(**sides, **given),
+                           (*matrices,), (*biases,), aside)
+    return objects.entry_of(one, 12, n_heads, backends.BY_NAME[framework], "It is ")
 
 
 def _of_pairs(program, framework, pairs):
@@ -51,16 +56,14 @@ def _of_pairs(program, framework, pairs):
     def made(weights, n_heads, transposed=False):
         given = {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
         for one, letters in pairs.items():
-            given[one] = {kind.lower(): like(np.concatenate(
+            given[one] = {kind.lower(): backends.like(np.concatenate(
                 [checks.to_numpy(weights[f"{kind}_{letter}"]) for letter in letters], axis=-1),
                 weights["W_q"]) for kind in "Wb"}
             if transposed:
                 given[one]["w"] = given[one]["w"].T
         return given
 
-    letters = {letter: letter for letter in "qkvo"}
-    return objects.entry(made, program, lambda given, **sides: program(**sides, **given), letters,
-                         letters, (12, 3), framework, "It is ", [*pairs, *sizes])
+    return _entry(program, made, "qkvo", "qkvo", 3, framework, (*pairs, *sizes))
 
 
 class Held(dict):
@@ -112,14 +115,13 @@ def _of_dict(program, framework, held):
         given = {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
         return given | {held: Held(weights, transposed, asked)}
 
-    letters = {kind: {letter: letter for letter in "qkvo"} for kind in "Wb"}
-    of = program, lambda given, **sides: program(**sides, **given)
-    rest = (12, 3) if heads else (12, 1), framework, "It is ", [held, *sizes]
-    objects.entry(made, *of, *letters.values(), *rest)  # to see which of them it takes
-    taken = [{letter: letter for letter in "qkvo" if f"{kind}_{letter}" in asked} for kind in "Wb"]
-    if not set("qkv") <= set(taken[0]):
+    rest = 3 if heads else 1, framework, (held, *sizes)
+    _entry(program, made, "qkvo", "qkvo", *rest)   # to see which of them it takes
+    matrices, biases = ([letter for letter in "qkvo" if f"{kind}_{letter}" in asked]
+                        for kind in "Wb")
+    if not set("qkv") <= set(matrices):
         raise _subject.RefusalError(f"takes no W_q, W_k and W_v from {held}")
-    return objects.entry(made, *of, *taken, *rest)
+    return _entry(program, made, matrices, biases, *rest)
 
 
 def _sizes(parameters, known):

@@ -6,7 +6,7 @@ from unittest import mock
 
 import numpy as np
 
-from .. import _subject
+from .. import _subject, backends
 from .kernel_cases import weights_of
 
 RUNS = 64  # at p = 0.8, a weight is dropped in all of them with probability 1e-6
@@ -66,6 +66,14 @@ class WeightDropoutUndone:
         return 1 - round(20 * dropped.sum() / max(RUNS * (kept > 0).sum(), 1)) / 20
 
 
+def without(ask, program):
+    """Return ``ask``, which calls a program, as a function in which frameworks drop nothing."""
+    def asked(*args, **given):
+        with _no_dropout(program):
+            return ask(*args, **given)
+    return asked
+
+
 @contextlib.contextmanager
 def _no_dropout(program):
     """Replace the dropout functions of the frameworks that are loaded by functions without dropout.
@@ -104,7 +112,8 @@ def _scopes(program):
     """Return the global names of a function, and of the functions and modules that it calls."""
     parts = [program, *(getattr(program, name, None) for name in ("func", "call", "program")),
              *getattr(program, "args", ()), *getattr(program, "keywords", {}).values(),
-             *(method for module in getattr(program, "built", {}).values()
+             *(method for module in (*getattr(program, "built", {}).values(),
+                                     *([program] if backends.of_module(program) else []))
                for method in _methods(module))]
     found = [part.__globals__ for part in parts if hasattr(part, "__globals__")]
     return list({id(scope): scope for scope in found}.values())

@@ -1,0 +1,124 @@
+"""What differs between NumPy, PyTorch and TensorFlow, one class for each; all else is NumPy.
+
+No framework is imported before a program that uses it: a framework that is not loaded owns nothing.
+"""
+
+import sys
+
+import numpy as np
+
+from .. import checks, frameworks
+
+
+class NumPy:
+    """Arrays; there are no modules."""
+
+    name = "numpy"
+    loaded = True
+
+    def owns(self, value):
+        """Return whether a value is an array or a module of this framework."""
+        return isinstance(value, np.ndarray)
+
+    def is_module(self, value):
+        """Return whether a value is a module of this framework, an object with weights."""
+        return False
+
+    def array(self, array):
+        """Return a NumPy array as an array of this framework."""
+        return array
+
+    def zero(self, dtype):
+        """Return an array of this framework and dtype, as an example."""
+        return self.array(np.zeros(1, dtype))
+
+
+class Torch(NumPy):
+    """PyTorch, as soon as something has imported it."""
+
+    name = "torch"
+
+    @property
+    def loaded(self):
+        """Whether it has been imported: to import it takes two seconds."""
+        return "torch" in sys.modules
+
+    def owns(self, value):
+        """Return whether a value is a tensor or a module."""
+        return self.loaded and isinstance(value, (self.library.Tensor, self.library.nn.Module))
+
+    def is_module(self, value):
+        """Return whether a value is a module."""
+        return self.loaded and isinstance(value, self.library.nn.Module)
+
+    @property
+    def library(self):
+        """The framework itself."""
+        import torch
+        return torch
+
+    @property
+    def base(self):
+        """The base class of modules."""
+        return self.library.nn.Module
+
+    def array(self, array):
+        """Return a NumPy array as a tensor."""
+        return self.library.from_numpy(np.array(array))
+
+
+class TensorFlow(NumPy):
+    """TensorFlow with Keras, as soon as something has imported it."""
+
+    name = "tensorflow"
+
+    @property
+    def loaded(self):
+        """Whether it has been imported."""
+        return "tensorflow" in sys.modules or "keras" in sys.modules
+
+    def owns(self, value):
+        """Return whether a value is a tensor, a variable or a layer."""
+        return self.is_module(value) or (
+            "tensorflow" in sys.modules and self.library.is_tensor(value))
+
+    def is_module(self, value):
+        """Return whether a value is a layer of Keras."""
+        return hasattr(value, "get_weights")
+
+    @property
+    def library(self):
+        """The framework itself."""
+        return frameworks.tensorflow()
+
+    @property
+    def base(self):
+        """The base class of layers."""
+        return self.library.keras.layers.Layer
+
+    def array(self, array):
+        """Return a NumPy array as a tensor."""
+        return self.library.constant(array)
+
+
+NUMPY, TORCH, TENSORFLOW = ALL = NumPy(), Torch(), TensorFlow()
+BY_NAME = {one.name: one for one in ALL}
+
+
+def of(value):
+    """Return the backend of an array or module; NumPy's for what belongs to no other."""
+    return next((one for one in (TORCH, TENSORFLOW) if one.owns(value)), NUMPY)
+
+
+def of_module(value):
+    """Return the backend of a module, or None for what is no module."""
+    return next((one for one in (TORCH, TENSORFLOW) if one.is_module(value)), None)
+
+
+def like(array, x, cast=True):
+    """Return a NumPy array in the framework of x; with ``cast``, numbers get the precision of x."""
+    if cast and array.dtype.kind in "fc":
+        precision = checks.dtype_name(x).replace("bfloat16", "float32")
+        array = array.astype(precision if array.dtype.kind == "f" else
+                             np.result_type(precision, np.complex64))
+    return of(x).array(array)

@@ -1,0 +1,40 @@
+"""A plain class that holds layers of PyTorch or Keras, as a module of that framework."""
+
+from .. import backends
+from . import names
+
+
+def adopted(program, sample):
+    """Return a class of modules around objects of a class, or None if these hold no modules.
+
+    ``sample``: such an object. The parts of a module are those of its object.
+    """
+    method = next((one for one in names.METHODS if callable(getattr(program, one, None))), None)
+    backend = next(filter(None, map(backends.of_module, vars(sample).values())), None) if (
+        hasattr(sample, "__dict__")) else None
+    if not (backend and method):
+        return None
+
+    class Around(backend.base):
+        """A module around an object."""
+
+        __signature__ = names.signature(program)
+
+        def __init__(self, **given):
+            super().__init__()
+            vars(self)["one"] = program(**given)
+            for name, part in vars(vars(self)["one"]).items():
+                if isinstance(part, int) or backends.of_module(part):
+                    setattr(self, name, part)
+
+    def asked(self, *args, **given):
+        one = vars(self)["one"]
+        for name in vars(one):
+            if hasattr(self, name):
+                setattr(one, name, getattr(self, name))
+        return getattr(one, method)(*args, **given)
+
+    asked.__signature__ = names.signature(getattr(program, method))
+    Around.__name__ = program.__name__
+    setattr(Around, "forward" if backend is backends.TORCH else "call", asked)
+    return Around
