@@ -182,16 +182,20 @@ def test_a_program_that_refuses_every_mask_is_not_examined():
     report = doctor.examine(program)
     assert report.verdict == "could not examine"
     assert report.headline.startswith("with a mask it raises ValueError: what is tensor([[[[")
-    assert report.headline.endswith('; masks="none" examines it without.')
+    assert report.headline.endswith('; `masks="none"` examines it without.')
     assert len(report.notes) == 1
     assert report.notes[0].startswith("In the cases padding, a mask per head, one mask for all and "
                                       "6 more, it raises ValueError: what is ")
 
 
 def test_a_causal_mask_that_nobody_has_told_of_is_seen():
-    report = doctor.examine(sick({"band": Band(None, 0)}))
+    causal = sick({"band": Band(None, 0)})
+    report = doctor.examine(causal)
+    assert report.verdict == "healthy"
+    assert report.notes[-1].startswith("It hides later tokens by itself")
+    report = doctor.examine(causal, causal=False)
     assert report.names == [("window",)]
-    assert report.details["window"].endswith("if that is intended, pass causal=True")
+    assert report.details["window"].endswith("if that is intended, pass `causal=True`")
     report = doctor.examine(sick({"band": Band(2, 1)}))
     assert report.details["window"] == (
         "a query attends only to keys up to 2 before and 1 after its own position")

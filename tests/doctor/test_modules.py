@@ -171,10 +171,10 @@ def test_what_holds_no_weights_that_can_be_found_is_not_examined():
     report = doctor.examine(lambda e, h: Bare(), "layer", call=call)
     assert (report.verdict, report.headline) == (
         "could not examine", "the parts of Bare that hold q, k and v cannot be guessed; pass "
-        'roles={"q": name, "k": name, "v": name, "o": name}.')
+        '`roles={"q": name, "k": name, "v": name, "o": name}`.')
     report = doctor.examine(Bare(), "layer", n_heads=3)
     assert report.headline == ("it has no square weight, so its width is unknown; pass "
-                               'roles={"q": name, …}.')
+                               '`roles={"q": name, …}`.')
 
 
 def test_what_cannot_be_built_or_has_no_such_part_is_told_in_a_sentence():
@@ -186,13 +186,13 @@ def test_what_cannot_be_built_or_has_no_such_part_is_told_in_a_sentence():
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({}, "n_heads= is missing: a module that is built has a fixed number of heads"),
+    ({}, "`n_heads=…` is missing: a module that is built has a fixed number of heads"),
     ({"n_heads": 5}, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest divisors: "
                      "2, 3, 4, 6"),
 ])
 def test_the_heads_of_a_built_module_must_be_said_and_fit(options, message):
     with raises(ValueError, message):
-        doctor.examine(Attention(12, 3), "layer", roles=ROLES, **options)
+        doctor.examine_layer(Attention(12, 3), roles=ROLES, **options)
 
 
 class Normed(Attention):
@@ -600,7 +600,7 @@ def test_a_module_that_takes_other_arguments_is_told_how_it_is_called():
     assert report.verdict == "could not examine"
     assert "4 were given. A module is called as module(x, memory, keep): " in report.headline
     report = doctor.examine(Text, "layer", causal=True)  # its arguments are read
-    assert (report.verdict, report.called[-13:]) == ("healthy", "called as (x)")
+    assert (report.verdict, report.called[-31:]) == ("healthy", "called as (x), causal by itself")
 
 
 def test_biases_that_a_module_does_not_have_are_not_missed():

@@ -70,7 +70,7 @@ def attend(query, key, value, attn_mask):
 """, "attend")
     assert (report.verdict, report.names) == ("healthy", [])
     assert report.headline == "it equals the reference. But its mask was not examined."
-    assert report.called.endswith("attn_mask=None), with q (b, h, i, d), and it is causal")
+    assert report.called.endswith("attn_mask=None), with q (b, h, i, d), causal by itself")
 
 
 @pytest.mark.parametrize(("name", "said"), [("attention_mask", True), ("hidden", False)])
@@ -107,7 +107,7 @@ def test_what_is_wrong_with_an_option_is_told_in_its_own_words(tmp_path):
     for options, said in (
             ({"level": "layer", "n_heads": 5}, "d_model=12 is not divisible by n_heads=5"),
             ({"level": "kernel", "n_heads": 3}, "n_heads is not an option of the level kernel"),
-            ({"level": "layer", "roles": {"q": "q_proj"}}, "n_heads= is missing")):
+            ({"level": "layer", "roles": {"q": "q_proj"}}, "`n_heads=…` is missing")):
         report = examined(tmp_path, text, "built", **options)
         assert (report.verdict, said in report.headline) == ("could not examine", True)
     with pytest.raises(OptionError, match="causal must be one of"):

@@ -27,7 +27,9 @@ from .modules import libraries, slots
 # The arguments of programs that are called in the doctor's own way.
 ARGUMENTS = (["q", "k", "v", "keep"], ["x", "memory", "weights", "nheads", "keep"])
 OF_MODULES = {"call", "roles", "packed"}  # options that only a layer has
-CAUSAL = (False, True, "top_left", "bottom_right")
+CAUSALITIES = (False, True, "top_left", "bottom_right")
+CAUSAL = ("It hides later tokens by itself, so it was examined with `causal=True`; with "
+          "`causal=False`, that is a fault.")
 # What is no fault in a program with such names: {fault: (the names, the note)}.
 PROMISES = {
     "window": ("window|local|sliding|band", "It has a window: {}."),
@@ -60,48 +62,61 @@ def examine(program, level=None, **options):
     if unknown:
         raise _subject.OptionError(f"{unknown[0]} is not an option of the level {level}, whose "
                                    f"options are {', '.join(known)}")
-    if options or level == "decoding":
-        report = examiner(program, **options)
-        if report.verdict != "could not examine" or level == "decoding" or "call" in options or (
-                OF_MODULES & options.keys() and level_of(program) == "kernel"):
-            return report
-        found = _at_the_door(program, options)
-        asked = found.called and not OF_MODULES & options.keys()
-        return found if asked or found.verdict != "could not examine" else report
+    if level == "decoding" or "call" in options or (
+            OF_MODULES & options.keys() and level_of(program) == "kernel"):
+        return _as_it_is(program, examiner, options)
     if door.asks_first(program):
-        found = _at_the_door(program)
-        return examiner(program) if found.verdict == "could not examine" and not found.called else (
-            found)
-    report = examiner(program)
+        found = _at_the_door(program, options)
+        unable = found.verdict == "could not examine" and not found.called
+        return _as_it_is(program, examiner, options) if unable else found
+    report = _as_it_is(program, examiner, options)
     by_contract = not isinstance(program, type) and door.arguments_of(program) in ARGUMENTS
-    if report.verdict != "could not examine" or by_contract:
+    if report.verdict != "could not examine" or (by_contract and not options):
         return report
-    found = _at_the_door(program)
-    if found.verdict != "could not examine" or found.called:
+    found = _at_the_door(program, options)
+    if found.verdict != "could not examine" or (found.called and not OF_MODULES & options.keys()):
         return found
-    return replace(found, headline=report.headline)
+    return report if options else replace(found, headline=report.headline)
 
 
-def _at_the_door(program, given=None):
+def _as_it_is(program, examiner, options):
+    """Return the Report on a program that is called in the doctor's own way.
+
+    Where no option says whether it hides later tokens by itself, that is found out.
+    """
+    report = examiner(program, **options)
+    if "causal" in options or "causal" not in examiner.__kwdefaults__ or report.verdict not in (
+            "sick", "unexplained"):
+        return report
+    causal = examiner(program, **options, causal=True)
+    if causal.verdict != "healthy":
+        return report
+    return replace(causal, notes=[*causal.notes, CAUSAL])
+
+
+def _at_the_door(program, given):
     """Return a Report on a program that is built or called in another way than the doctor does.
 
-    ``given``: options of the reader.
+    ``given``: options of the reader, which are laid over what is recognised.
     """
     scripted = hasattr(program, "schema")  # by torch.jit
     name = program.name if scripted else getattr(program, "__name__", type(program).__name__)
     level = level_of(program)
     try:
-        entry = (door.layer(program, (given or {}).get("n_heads")) if level == "layer" else
-                 door.function(program))
+        entry = door.layer(program, given.get("n_heads")) if level == "layer" else (
+            door.function(program))
     except _subject.RefusalError as refusal:
         code, then = door.adapter(program, "is neither" not in str(refusal))
         called = refusal.tried or ("It was not called" if isinstance(
             refusal, door.UnknownArgumentError) else "")
         return Report(name, level, "could not examine", f"it {refusal}.", called=called,
                       adapter=code, then=then)
-    report, chosen = _best(program, name, entry, given or {})
+    if "causal" in given:  # with the flag that makes it so
+        entry = next((one for one in (entry, *entry.both) if bool(one.options["causal"]) == bool(
+            given["causal"])), entry)._replace(both=())
+    report, chosen = _best(program, name, entry, given)
     for one in chosen.both:
-        further = _of_entry(program, name, one, given or {})
+        further = _of_entry(program, name, one, given)
         if further.verdict != "healthy":
             return further
         report = replace(report, called=f"{report.called}; also {one.call}")
@@ -140,10 +155,11 @@ def _rank(report, entry):
 
 def _of_entry(program, name, entry, given, most=None):
     """Return the Report on one Entry; sets of at most so many faults are tried."""
+    known = EXAMINERS[entry.level].__kwdefaults__
+    options = entry.options | {name: value for name, value in given.items() if name in known}
     with _search.of_at_most(most):
-        report = (examine_kernel(entry.program, **entry.options | given)
-                  if entry.level == "kernel" else
-                  _layer(entry.program, entry.form, **entry.options | given))
+        report = (examine_kernel(entry.program, **options) if entry.level == "kernel" else
+                  _layer(entry.program, entry.form, **options))
     return _kept(_with_notes(replace(report, program=name, called=entry.said), entry), program)
 
 
@@ -306,7 +322,7 @@ def examine_decoder(program, *, grouped=False, framework=None):
 
 
 def _check_shared(causal, fully_masked):
-    _check("causal", causal, CAUSAL)
+    _check("causal", causal, CAUSALITIES)
     _check("fully_masked", fully_masked, (None, *FULLY_MASKED))
 
 

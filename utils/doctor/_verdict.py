@@ -13,8 +13,8 @@ def how_called(level, problem, module=False):
     if not problem.startswith("raises TypeError") or "argument" not in problem:
         return ""
     if module:
-        return (" A module is called as module(x, memory, keep): self_attention=True leaves out "
-                'memory, masks="none" leaves out keep, and call= defines any other call.')
+        return (" A module is called as module(x, memory, keep): `self_attention=True` leaves "
+                'out memory, `masks="none"` leaves out keep, and `call=…` defines any other call.')
     return f" At level {level}, a program is called with the arguments {', '.join(CALLED[level])}."
 
 
@@ -84,7 +84,7 @@ def _verdict(exam, names, findings, details):
     if names == [()] and _masked(exam.asked) and not _masked(exam.answers):
         raised = [problem for problem, _ in exam.problems.values() if problem.startswith("raises")]
         problem = raised[0] if raised else "takes no mask"
-        return "could not examine", f'with a mask it {problem}; masks="none" examines it without.'
+        return "could not examine", f'with a mask it {problem}; `masks="none"` examines it without.'
     if module and module.roles_problem and not exam.random:
         return "could not examine", f"{module.roles_problem}."
     if names == [()]:

@@ -8,12 +8,12 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import uuid
-from dataclasses import replace
 from pathlib import Path
 
 from ..setup import COURSE, PACKAGE
@@ -74,8 +74,10 @@ def parser():
         "file or notebook; only this and what it needs is run")
     add("--level", choices=("kernel", "layer", "decode", "decoding"),
         help="default: layer for modules and classes, and else kernel")
-    add("--causal", nargs="?", const=True, choices=("top_left", "bottom_right"),
-        help="it applies a causal mask by itself; with the alignment, if n_q may differ from n_k")
+    add("--causal", nargs="?", const=True, type=lambda text: False if text == "no" else text,
+        choices=("top_left", "bottom_right", False), metavar="top_left|bottom_right|no",
+        help="it is to apply a causal mask by itself; with the alignment, if n_q may differ from "
+        "n_k; no: it must not (default: found out)")
     add("--fully-masked", choices=("zeros", "nan", "average", "unmasked"),
         help="what a fully masked row must get (default: any of these)")
     add("--masks", choices=("any", "heads alike", "padding", "none"),
@@ -120,8 +122,8 @@ def report_on(target, options, seconds):
         problem = run([sys.executable, "-P", "-c", START.format(PACKAGE, "doctor"), str(COURSE),
                        request, str(out)], seconds)
         if not problem and out.exists():
-            report = Report(**json.loads(out.read_text("utf-8")))
-            return replace(report, then=in_shell(report.then, file))
+            report = spelled(json.loads(out.read_text("utf-8")))
+            return Report(**report | {"then": in_shell(report["then"], file)})
     return Report(name, level, "could not examine",
                   problem or "its process ended before the examination did.")
 
@@ -150,16 +152,37 @@ def end(process, mark):
                 os.kill(int(environment.parent.name), signal.SIGKILL)
 
 
+def spelled(text):
+    """Return a text, or all texts of a list or dict, with options as the shell spells them.
+
+    They stand in backticks, as ``causal=True``.
+    """
+    if isinstance(text, dict):
+        return {name: spelled(one) for name, one in text.items()}
+    if isinstance(text, list):
+        return [spelled(one) for one in text]
+    if not isinstance(text, str):
+        return text
+    return re.sub(r"`(\w+)=(.*?)`", lambda found: f"`{_option(*found.groups())}`",
+                  text.replace("in the shell, ", ""))
+
+
+def _option(name, value):
+    """Return an option of a function as one of the command."""
+    words = {"True": "", "False": " no", "…": " …"}.get(value)
+    if words is None:
+        words = " " + re.sub(r'[{}"]', "", value).replace(": ", "=").replace(", ", ",")
+    return f"--{name.replace('_', '-')}{words}"
+
+
 def in_shell(then, file):
     """Return a call of ``doctor.examine`` as a command on a file; "" stays as it is."""
     if not then:
         return then
     name, *options = then.removeprefix("doctor.examine(").removesuffix(")").split(", ")
-    words = [COMMAND, f"{file}:{name}"]
-    for option, _, value in (one.partition("=") for one in options):
-        words.append(f"--{option.replace('_', '-')}")
-        words += [value.strip('"').replace(" ", "-")] if value != "True" else []
-    return " ".join(words)
+    return " ".join([COMMAND, f"{file}:{name}", *(
+        _option(one.partition("=")[0], one.partition("=")[2].replace(" ", "-"))
+        for one in options)])
 
 
 def refusal(target, file, name):

@@ -33,19 +33,15 @@ def asks_first(program):
     else:
         further = len(words) > 3 and words[3] not in masks and (
             names.SIDES["q"].fullmatch(words[0]))
-    return bool(further) or (bool(masks) and masks[0] != "keep")
+    return bool(further) or (bool(masks) and masks[0] != "keep") or names.has_flag(program)
 
 
 def arguments_of(program):
     """Return the names of the arguments with which a program is called, or []."""
     if _of_library(program) and not hasattr(program, "schema"):
         return []
-    method = program
-    if isinstance(program, type):
-        method = next((getattr(program, one) for one in ("forward", "call", "__call__")
-                       if one in dir(program)), None)
     try:
-        words = [names.plain(word) for word in names.signature(method).parameters]
+        words = [names.plain(word) for word in names.signature(names.method_of(program)).parameters]
     except (TypeError, ValueError):
         return []
     return [word for word in words if word != "self"]

@@ -54,8 +54,6 @@ def _entry(program, trial, framework):
 
         adapted.__name__, adapted.program = getattr(program, "__name__", "program"), program
         said = plan.said()
-        unmasked = any(role == "none" for _, role in plan.roles)
-        return Entry(adapted, "kernel", {"framework": framework, "masks": plan.masks,
-                                         "causal": plan.causal}, f"{said[0].upper()}{said[1:]}" + (
-            ", and it is causal" if unmasked and plan.causal else ""))
+        options = {"framework": framework, "masks": plan.masks, "causal": plan.causal}
+        return Entry(adapted, "kernel", options, f"{said[0].upper()}{said[1:]}")
     return entry.entries(trial, made)

@@ -15,8 +15,8 @@ from .plan import LAYER
 from .surroundings import promise, surroundings
 from .trial import tried
 
-IS_CAUSAL = ("Is it to be causal, as {}? Its outputs depend on later tokens: causal=True (in the "
-             "shell, --causal) examines that.")
+IS_CAUSAL = ("Is it to be causal, as {}? Its outputs depend on later tokens: `causal=True` "
+             "examines that.")
 
 
 def of_instance(module, name, held=None):
@@ -26,7 +26,7 @@ def of_instance(module, name, held=None):
         raise _subject.RefusalError("is neither a class, a torch module nor a Keras layer")
     held = held or heads_of(module)
     if not held:
-        raise _subject.RefusalError("has no number of heads that can be read; pass n_heads=")
+        raise _subject.RefusalError("has no number of heads that can be read; pass `n_heads=…`")
     d_model, whole, norms = guess.width(module, None), module, {}
     if backend is backends.TORCH:
         norms = bare.taken(module)

@@ -225,6 +225,23 @@ def is_flag(name, parameter):
         FLAG.fullmatch(word) or MASK.fullmatch(word))
 
 
+def method_of(program):
+    """Return the method with which the objects of a class are called; a function is its own."""
+    if not isinstance(program, type):
+        return program
+    return next((getattr(program, one) for one in ("forward", "call", "__call__")
+                 if one in dir(program)), None)
+
+
+def has_flag(program):
+    """Return whether a program has an argument that turns a causal mask on."""
+    try:
+        parameters = signature(method_of(program)).parameters
+    except (TypeError, ValueError):
+        return False
+    return any(is_flag(name, one) for name, one in parameters.items())
+
+
 def readings(function, aside=()):
     """Yield the Readings of a function, the likeliest first. Raises as ``roles_of`` does.
 

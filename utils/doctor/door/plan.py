@@ -142,7 +142,7 @@ class CallPlan:
         how = ", ".join(name if name == role else f"{name}={names.said(name, role)}"
                         for name, role in self.roles + tuple(
                             (name, "mask") for name in [self.masked] if name) + self.flags)
-        text = f"called as ({how}){AXES[self.base][self.axes]}"
+        text = f"called as ({how}){AXES[self.base][self.axes]}" + ", causal by itself" * self.causal
         if not self.masked:
             return text
         if not self.mask:

@@ -127,7 +127,7 @@ def _windows(weights, options):
             detail = f"a query attends only to keys up to {' and '.join(ends)} its own position"
             if (left, right) == (None, 0):
                 detail = ("a query attends to no key after its own position, as with a causal "
-                          "mask; if that is intended, pass causal=True")
+                          "mask; if that is intended, pass `causal=True`")
             settings = {"band": Band(left, right)}
             if len(aligns) > 1:
                 settings["align"] = align

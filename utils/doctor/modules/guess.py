@@ -27,7 +27,7 @@ def guess(module, d_model, n_heads, wide=False):
     held = "".join(slot.letters for slot in found)
     if len(held) > len(set(held)):
         raise RolesError(f"the parts of {type(module).__name__} are wider than the model; pass "
-                         'roles={"q": name, "k": name, "v": name, "o": name}')
+                         '`roles={"q": name, "k": name, "v": name, "o": name}`')
     if n_heads == 2 and held == "kv" and len({kind or name for name, kind in loose}) < 2:
         found = [Slot(found[0].name, "qkv", None, "kv")]  # of two heads, k and v are as wide as q
     free = [letter for letter in "qkvo" if letter not in "".join(slot.letters for slot in found)]
@@ -46,7 +46,7 @@ def guess(module, d_model, n_heads, wide=False):
              and heads[_kind(slot.name)] == 1 else slot for slot in found]
     if not set("qkv") <= set("".join(slot.letters for slot in found)):
         raise RolesError(f"the parts of {type(module).__name__} that hold q, k and v cannot be "
-                         'guessed; pass roles={"q": name, "k": name, "v": name, "o": name}')
+                         'guessed; pass `roles={"q": name, "k": name, "v": name, "o": name}`')
     for slot in found:
         parts(module, slot.name)
     return found
@@ -179,7 +179,7 @@ def width(module, slot):
         widths = [math.isqrt(n) for n in counts if math.isqrt(n) ** 2 == n]
         if not widths:
             raise _subject.RefusalError("has no square weight, so its width is unknown; pass "
-                                        'roles={"q": name, …}')
+                                        '`roles={"q": name, …}`')
         return max(widths)
     with _subject.refusing():
         kernel, _ = parts(module, slot.name)
