@@ -1,33 +1,48 @@
-"""Decoding with a cache in float64 NumPy with a switch for every fault; all off, one causal pass.
+"""Decoding with a cache in float64 NumPy with a switch for each fault; all off, one causal pass."""
 
-The switches of its kernel are those of ``utils.doctor.faulty.kernel.attention``.
-"""
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .. import faulty
+from . import kernel
 from .kernel import Band
 
 
-def decode(q, k, v, chunks, *, cache="append", masked="always", align="bottom_right",
-           band=Band(None, 0), **kernel):  # noqa: B008 - a NamedTuple cannot change
+@dataclass(frozen=True)
+class DecodingFaults(kernel.Faults):
+    """The switches of decoding and of the kernel inside. With the defaults, it is one pass.
+
+    ``align``: the alignment of each chunk's mask; "top_left of several" is that of chunks longer
+    than one only.
+    """
+
+    band: Band = Band(None, 0)      # noqa: RUF009 - a NamedTuple cannot change
+    align: str = "bottom_right"
+    cache: str = "append"           # a name in CACHES
+    # Which chunks get the causal mask: "always", "never", "after the first chunk", "in the first
+    # chunk"; or, with a cache, "one too late" or "one too early".
+    masked: str = "always"
+
+
+RIGHT = DecodingFaults()
+
+
+def decode(q, k, v, chunks, faults=RIGHT, **settings):
     """Return the context of all chunks, (b, h, n, d_v); q, k (b, h, n, d), v (b, h, n, d_v).
 
-    ``chunks``: how many positions each call gets. ``cache``: a name in CACHES. ``masked``: which
-    chunks get the causal mask: "always", "never", "after the first chunk", "in the first chunk";
-    or, with a cache, "one too late" or "one too early". ``align``: the alignment of each chunk's
-    mask, "bottom_right", "top_left" or "top_left of several" (only of chunks longer than one).
+    ``chunks``: how many positions each call gets. ``settings`` replace fields of ``faults``.
     """
+    faults = replace(faults, **settings) if settings else faults
     contexts, held, end = [], None, 0
     for chunk in chunks:
         new = slice(end, end + chunk)
-        keys, values, held = CACHES[cache](held, k[:, :, new], v[:, :, new])
-        its_band = _chunk_band(band, masked, first=end == 0)
-        its_align = align
-        if align == "top_left of several":
+        keys, values, held = CACHES[faults.cache](held, k[:, :, new], v[:, :, new])
+        its_band = _chunk_band(faults.band, faults.masked, first=end == 0)
+        its_align = faults.align
+        if its_align == "top_left of several":
             its_align = "top_left" if chunk > 1 else "bottom_right"
-        context, _ = faulty.kernel.attention(q[:, :, new], keys, values, align=its_align,
-                                             band=its_band, **kernel)
+        context, _ = kernel.attention(q[:, :, new], keys, values, None, faults, align=its_align,
+                                      band=its_band)
         contexts.append(context)
         end += chunk
     return np.concatenate(contexts, axis=2)

@@ -4,21 +4,26 @@ The switches are data: which array plays which role, the scale, the axes of the 
 done with the mask, and how the causal mask is aligned. ``utils.doctor.faults`` names the faults.
 """
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ... import masks, reference
+from . import designs
+from .designs import Rotary
 
 KEYS, QUERIES, HEADS, BATCH = 3, 2, 1, 0  # axes of the scores, (b, h, i, j)
 SCALES = {"right": lambda h, d, n: d ** -0.5, "none": lambda h, d, n: 1.0,
           "model": lambda h, d, n: (h * d) ** -0.5, "twice": lambda h, d, n: 1.0 / d,
           "inverse": lambda h, d, n: d ** 0.5, "heads": lambda h, d, n: h ** -0.5,
-          "keys": lambda h, d, n: n ** -0.5, "times model": lambda h, d, n: (h * d) ** 0.5,
-          "after softmax": lambda h, d, n: 1.0}
-FEATURES = {"elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))) + 1,
-            "relu": lambda x: np.maximum(x, 0)}
-FULLY_MASKED = ("zeros", "nan", "average", "unmasked")  # what a fully masked row may get
+          "keys": lambda h, d, n: n ** -0.5, "times model": lambda h, d, n: (h * d) ** 0.5}
+DIVISORS = {"head": lambda h, d: d, "model": lambda h, d: h * d}
+# What a fully masked row may get: weights of "zeros", NaN, all equal, or as without a mask.
+FULLY_MASKED = ("zeros", "nan", "average", "unmasked")
+# What a recipe for fully masked rows may set to 0: their weights, those of all masked keys, or each
+# NaN in the context.
+EMPTIED = ("", "rows", "masked", "context")
 
 
 class Masking(NamedTuple):
@@ -46,57 +51,104 @@ class Band(NamedTuple):
 EVERYWHERE, MASK_RIGHT = Band(), Masking()
 
 
-def attention(q, k, v, keep=None, *, band=EVERYWHERE, align="top_left", roles="qkv",
-              scale="right", axes=(KEYS,), masking=MASK_RIGHT, tile=False, fully_masked="zeros",
-              rotary=None, turned="qk", shift=0, unit="", gain=1.0, cap=None, sink=None,
-              dropped="first", sink_scaled=False, factor=1.0, slopes=False, feature=""):
-    """Return (context, weights), (b, h, i, d_v) and (b, h, i, j).
+@dataclass(frozen=True)
+class Faults:
+    """The switches of a kernel. With the defaults, it is the reference."""
 
-    q is (b, h, i, d), k (b, h_kv, j, d) and v (b, h_kv, j, d_v). ``align``: "top_left" or
-    "bottom_right", the alignment of ``band``. ``roles``: which of q, k, v are used as query, key
-    and value. ``scale``: a name in SCALES or a number. ``axes`` of the scores (b, h, i, j) that the
-    softmax sums over. ``tile``: repeat the heads of k and v as 0 1 0 1 instead of 0 0 1 1.
-    ``fully_masked``: the weights of a fully masked row are "zeros", "nan", the "average" (all
-    equal) or "unmasked" (as without a mask).
+    band: Band = EVERYWHERE
+    align: str = "top_left"         # the alignment of ``band``; or "bottom_right"
+    roles: str = "qkv"              # which of q, k, v are used as query, key and value
+    own: bool = False               # each query gets its own value, and the weights are not used
+    scale: str | float = "right"    # a name in SCALES or a number
+    divided: str = ""               # the weights are divided by a root of DIVISORS
+    axes: tuple = (KEYS,)           # of the scores (b, h, i, j), over which the softmax sums
+    masking: Masking = MASK_RIGHT
+    tile: bool = False              # repeat the heads of k and v as 0 1 0 1, not as 0 0 1 1
+    fully_masked: str = "zeros"     # one of FULLY_MASKED
+    emptied: str = ""               # one of EMPTIED, after a softmax over other axes
+    # Designs, which are no faults:
+    rotary: Rotary | tuple | None = None  # rotates the letters in ``turned``
+    turned: str = "qk"
+    shift: int = 0                  # the queries are so many positions later
+    unit: str = ""                  # norm of q and k, times ``gain``: see ``designs.normalised``
+    gain: float = 1.0
+    cap: float | None = None        # scores are bounded to cap · tanh(score / cap)
+    sink: object = None             # one more score of every row, or one for each head, first
+    dropped: str = "first"          # or the "last" column: each key gets the weight before it
+    sink_scaled: bool = False       # the sink is multiplied by the factor of the scores
+    factor: float = 1.0             # one more factor of the scores
+    slopes: bool = False            # the distance, times a slope per head, is subtracted (ALiBi)
+    feature: str = ""               # in designs.FEATURES, no softmax (linear attention)
 
-    Designs that are no faults: ``rotary``, (pairing, base), rotates q and k, or the letters in
-    ``turned``, by their positions, "halves" or "pairs" of dimensions together; the queries are
-    ``shift`` positions later. ``unit``: q and k are normalised by their "rms", their "l2" norm, or
-    as by a "layer" norm, times ``gain``; "rms of all heads" normalises all heads together. ``cap``:
-    scores are bounded to cap · tanh(score / cap). ``sink``: a score, or one for each head, that
-    every row has besides its keys, and whose weight is dropped; it stands first, and if the "last"
-    column is dropped, each key gets the weight of the one before it. If ``sink_scaled``, it is
-    multiplied by the factor of the scores. ``factor``: one more factor of the scores. ``slopes``:
-    the distance of query and key, times a slope for each head, is subtracted (ALiBi). ``feature``:
-    a name in FEATURES; the weights are proportional to the product of the features of q and k,
-    without an exponential (linear attention).
+
+RIGHT = Faults()
+
+
+def attention(q, k, v, keep=None, faults=RIGHT, **settings):
+    """Return (context, weights), (b, h, i, d_v) and (b, h, i, j), of a kernel with these Faults.
+
+    q is (b, h, i, d), k (b, h_kv, j, d) and v (b, h_kv, j, d_v). ``settings`` replace fields of
+    ``faults``.
     """
+    faults = replace(faults, **settings) if settings else faults
+    q, k, v = _sides(q, k, v, faults)
+    if faults.own:
+        return v, np.broadcast_to(np.eye(v.shape[2]), (*v.shape[:3], v.shape[2]))
+    factor = faults.factor * (faults.scale if isinstance(faults.scale, float) else SCALES[
+        faults.scale](q.shape[1], q.shape[3], k.shape[2]))
+    scores = _scores(q, k, factor, faults)
+    parts = {"keep": keep, "causal": _causal(scores.shape, faults.band, faults.align)}
+    scores, allowed, after = _masked_scores(scores, parts, faults.masking, factor)
+    sink = faults.sink
+    sink = np.multiply(factor, sink) if faults.sink_scaled and sink is not None else sink
+    weights = after * _softmax(scores, allowed, faults.axes, faults.fully_masked, sink)
+    weights = _afterwards(weights, parts, q.shape, faults)
+    context = weights @ v
+    return np.nan_to_num(context) if faults.emptied == "context" else context, weights
+
+
+def _sides(q, k, v, faults):
+    """Return the query, key and value (b, h, n, …) that are used."""
     if k.shape[1] != q.shape[1]:
-        k, v = (_repeated(x, q.shape[1], tile) for x in (k, v))
+        k, v = (_repeated(x, q.shape[1], faults.tile) for x in (k, v))
     inputs = {"q": q, "k": k, "v": v}
-    q, k, v = (inputs[letter] for letter in roles)
-    if unit:
-        q, k = (gain * _normalised(x, unit) for x in (q, k))
-    if rotary:
-        q, k, v = (_rotated(x, *rotary, start) if letter in turned else x
-                   for letter, x, start in (("q", q, shift), ("k", k, 0), ("v", v, 0)))
-    factor *= scale if isinstance(scale, float) else SCALES[scale](
-        q.shape[1], q.shape[3], k.shape[2])
+    q, k, v = (inputs[letter] for letter in faults.roles)
+    if faults.unit:
+        q, k = (faults.gain * designs.normalised(x, faults.unit) for x in (q, k))
+    if faults.rotary:
+        starts = {"q": faults.shift, "k": 0, "v": 0}
+        q, k, v = (designs.rotated(x, Rotary(*faults.rotary), starts[letter])
+                   if letter in faults.turned else x
+                   for letter, x in zip("qkv", (q, k, v), strict=True))
+    return q, k, v
+
+
+def _scores(q, k, factor, faults):
+    """Return the scores (b, h, i, j) before the mask."""
     scores = factor * (q @ k.swapaxes(-1, -2))
-    scores = scores if cap is None else cap * np.tanh(scores / cap)
-    if feature:
+    if faults.cap is not None:
+        scores = faults.cap * np.tanh(scores / faults.cap)
+    if faults.feature:
+        feature = designs.FEATURES[faults.feature]
         with np.errstate(divide="ignore"):
-            scores = np.log(FEATURES[feature](q) @ FEATURES[feature](k).swapaxes(-1, -2))
-    if slopes:
-        scores = scores - _distances(scores.shape, align)
-    parts = {"keep": keep, "causal": _causal(scores.shape, band, align)}
-    scores, allowed, after = _masked_scores(scores, parts, masking, factor)
-    sink = np.multiply(factor, sink) if sink_scaled and sink is not None else sink
-    weights = after * _softmax(scores, allowed, axes, fully_masked, sink)
-    weights = weights * q.shape[3] ** -0.5 if scale == "after softmax" else weights
-    if dropped == "last":
+            scores = np.log(feature(q) @ feature(k).swapaxes(-1, -2))
+    return scores - designs.distances(scores.shape, faults.align) if faults.slopes else scores
+
+
+def _afterwards(weights, parts, shape, faults):
+    """Return the weights (b, h, i, j) after what is done to them behind the softmax."""
+    if faults.divided:
+        weights = weights * DIVISORS[faults.divided](shape[1], shape[3]) ** -0.5
+    if faults.dropped == "last":
         weights = np.concatenate([1.0 - weights.sum(-1, keepdims=True), weights[..., :-1]], axis=-1)
-    return weights @ v, weights
+    if faults.emptied in ("rows", "masked"):
+        allowed = np.ones(weights.shape, dtype=bool)
+        for part in parts.values():
+            allowed &= True if part is None else part
+        if faults.emptied == "rows":
+            allowed = allowed.any(axis=KEYS, keepdims=True)
+        weights = np.where(allowed, weights, 0.0)
+    return weights
 
 
 def _repeated(x, n_heads, tile):
@@ -141,44 +193,6 @@ def _masked_scores(scores, parts, masking, factor):
     if masking.how == "invert":
         return scores, allowed & ~mask, 1.0
     return scores, allowed & mask, 1.0
-
-
-def _normalised(x, unit):
-    """Return x (b, h, i, d) with a norm or root mean square of 1 in every head, or over all."""
-    if unit == "rms of all heads":
-        return x / np.sqrt((x ** 2).mean(axis=(1, 3), keepdims=True) + 1e-6)
-    if unit == "l2":
-        return x / np.maximum(np.sqrt((x ** 2).sum(axis=-1, keepdims=True)), 1e-12)
-    x = x - x.mean(axis=-1, keepdims=True) if unit == "layer" else x
-    return x / np.sqrt((x ** 2).mean(axis=-1, keepdims=True) + 1e-6)
-
-
-def _distances(shape, align):
-    """Return the distance of query and key times the slope of the head, (h, i, j)."""
-    n_heads, n_q, n_k = shape[1:]
-    first = n_k - n_q if align == "bottom_right" else 0
-    steps = abs(first + np.arange(n_q)[:, None] - np.arange(n_k))
-    return np.array(_slopes(n_heads))[:, None, None] * steps
-
-
-def _slopes(n_heads):
-    """Return the slopes of ALiBi; beside a power of two, every other one of twice as many."""
-    closest = 2 ** int(np.log2(n_heads))
-    found = [2.0 ** (-8 * n / closest) for n in range(1, closest + 1)]
-    return found if closest == n_heads else found + _slopes(2 * closest)[::2][:n_heads - closest]
-
-
-def _rotated(x, pairing, base, start=0):
-    """Return x (b, h, i, d) rotated by its position, from ``start``; unchanged if d is odd."""
-    n, d = x.shape[-2:]
-    if d % 2:
-        return x
-    angle = (start + np.arange(n))[:, None] * base ** (-2 * np.arange(d // 2) / d)  # (i, d / 2)
-    cos, sin = np.cos(angle), np.sin(angle)
-    axis = -1 if pairing == "pairs" else -2
-    a, b = np.moveaxis(x.reshape(*x.shape[:-1], *((d // 2, 2) if axis == -1 else (2, d // 2))),
-                       axis, 0)
-    return np.stack([a * cos - b * sin, b * cos + a * sin], axis=axis).reshape(x.shape)
 
 
 def _softmax(scores, allowed, axes, fully_masked, sink=None):

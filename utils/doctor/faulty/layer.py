@@ -1,74 +1,105 @@
 """A multi-head layer in float64 NumPy with a switch for every fault; all off, it is the reference.
 
-The switches of its kernel are those of ``faulty.kernel.attention``. ``utils.doctor.faults`` names
-the faults.
+``utils.doctor.faults`` names the faults.
 """
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .. import faulty
+from . import kernel
 
 EPSILON = 1e-5  # of the LayerNorm, as in PyTorch
 
 
-def layer(x, memory, weights, n_heads, keep=None, *, norm=None, residual=False, post_norm=False,
-          epsilon=EPSILON, swapped=False, unbiased="", transposed="", order="qkv", reading=None,
-          input_split="", shared=None, torn="", merge=True, out="W_o b_o", mask_fault="", **kernel):
-    """Return out (b, i, d_out); x is (b, i, d_in), memory (b, j, d_in), the rest as the reference.
+@dataclass(frozen=True)
+class LayerFaults(kernel.Faults):
+    """The switches of a layer and of the kernel inside. With the defaults, it is the reference."""
 
-    ``norm``: the axis of a LayerNorm that comes first, with ``epsilon`` added to the variance.
-    ``residual``: x is added to the result. ``post_norm``: a LayerNorm comes last.
-    ``swapped``: batch and sequence are exchanged. ``unbiased`` and ``transposed``: letters of q, k,
-    v, o. ``order``: whose weights q, k and v use. ``reading``: see ``_read``. ``input_split``: the
-    input is split instead of the projection; each head has its "own" block of W, all have the
-    "first" block, or each has its columns of the first "rows". ``shared``: (head, letters), the
-    head that all heads use for these letters, and for "mask" its mask, too; a "head" of
-    ("repeat", 2) is the first two, used as 0 0 1 1, and with "tile" as 0 1 0 1. ``torn``: letters
-    that are split without the transpose. ``merge``: False if the heads are merged without it.
-    ``out``: which of W_o and b_o are used. ``mask_fault``: a name in MASK_FAULTS.
+    norm: int | None = None         # the axis of a LayerNorm that comes first
+    epsilon: float = EPSILON        # is added to its variance
+    residual: bool = False          # x is added to the result
+    post_norm: bool = False         # a LayerNorm comes last
+    swapped: bool = False           # batch and sequence are exchanged
+    sides: str = "xmm"              # of which input, x or memory, q, k and v are made
+    unbiased: str = ""              # letters of q, k, v, o …
+    transposed: str = ""            # … or those whose weights are used as x @ W.T
+    order: str = "qkv"              # whose weights q, k and v use
+    reading: tuple | None = None    # how packed weights are read: arguments of ``_read``
+    # The input is split, not the projection: each head has its "own" block of W, all have the
+    # "first" block, or each has its columns of the first "rows".
+    input_split: str = ""
+    relu: str = ""                  # letters of q, k, v behind whose projections a ReLU stands
+    # (head, letters): the head that all heads use for these letters, and for "mask" its mask, too.
+    # A head of ("repeat", 2) is the first two, used as 0 0 1 1, and with "tile" as 0 1 0 1.
+    shared: tuple | None = None
+    torn: str = ""                  # letters that are split without the transpose
+    merge: bool | str = True        # False: without the transpose; "stacked": from (h, b, i, d)
+    out: str = "W_o b_o"            # which of W_o and b_o are used
+    mask_fault: str = ""            # a name in MASK_FAULTS
+
+
+RIGHT = LayerFaults()
+
+
+def layer(x, memory, weights, n_heads, keep=None, faults=RIGHT, **settings):
+    """Return out (b, i, d_out) of a layer with these LayerFaults.
+
+    x is (b, i, d_in) and memory (b, j, d_in); the rest is as for the reference. ``settings``
+    replace fields of ``faults``.
     """
-    weights = _weights(weights, n_heads, unbiased, transposed, order, reading)
-    given = x
-    if norm is not None:
-        x, memory = normalised(x, norm, epsilon), normalised(memory, norm, epsilon)
-    if swapped:
+    faults = replace(faults, **settings) if settings else faults
+    weights, given = _weights(weights, n_heads, faults), x
+    if faults.norm is not None:
+        x, memory = (normalised(side, faults.norm, faults.epsilon) for side in (x, memory))
+    if faults.swapped:
         x, memory, keep = x.swapaxes(0, 1), memory.swapaxes(0, 1), None
-    heads = []
-    for letter, side in zip("qkv", (x, memory, memory), strict=True):
-        projected = _project(side, weights[f"W_{letter}"], weights[f"b_{letter}"], n_heads,
-                             input_split)
-        head = _split(projected, n_heads, letter not in torn)
-        if shared is not None and letter in shared[1]:
-            head = head[:, _used(shared[0], n_heads)]
-        heads.append(head)
-    if keep is not None:
-        keep = np.broadcast_to(keep, (*heads[0].shape[:3], heads[1].shape[2]))
-        if shared is not None and "mask" in shared[1]:
-            keep = keep[:, _used(shared[0], n_heads)]
-        if mask_fault:
-            keep = MASK_FAULTS[mask_fault](keep)
-    context, _ = faulty.kernel.attention(*heads, keep, **kernel)
-    context = _merge(context, merge)
-    if "W_o" in out:
+    q, k, v = _heads({"x": x, "m": memory}, weights, n_heads, faults)
+    keep = None if keep is None else _mask(keep, (*q.shape[:3], k.shape[2]), faults)
+    context, _ = kernel.attention(q, k, v, keep, faults)
+    context = _merge(context, faults.merge)
+    if "W_o" in faults.out:
         context = _times(context, weights["W_o"])
-    if "b_o" in out:
+    if "b_o" in faults.out:
         context = context + weights["b_o"]
-    if swapped:
+    if faults.swapped:
         context = context.swapaxes(0, 1)
-    if residual:
+    if faults.residual:
         context = given + context
-    return normalised(context, -1, epsilon) if post_norm else context
+    return normalised(context, -1, faults.epsilon) if faults.post_norm else context
 
 
-def _weights(weights, n_heads, unbiased, transposed, order, reading):
+def _heads(inputs, weights, n_heads, faults):
+    """Return q, k and v, (b, h, n, d); ``inputs``: x as "x" and memory as "m"."""
+    found = []
+    for letter, side in zip("qkv", faults.sides, strict=True):
+        projected = _project(inputs[side], weights[f"W_{letter}"], weights[f"b_{letter}"], n_heads,
+                             faults.input_split)
+        projected = np.maximum(projected, 0) if letter in faults.relu else projected
+        head = _split(projected, n_heads, letter not in faults.torn)
+        if faults.shared is not None and letter in faults.shared[1]:
+            head = head[:, _used(faults.shared[0], n_heads)]
+        found.append(head)
+    return found
+
+
+def _mask(keep, shape, faults):
+    """Return the mask in its full shape (b, h, i, j), as a layer with these faults uses it."""
+    keep = np.broadcast_to(keep, shape)
+    if faults.shared is not None and "mask" in faults.shared[1]:
+        keep = keep[:, _used(faults.shared[0], shape[1])]
+    return MASK_FAULTS[faults.mask_fault](keep) if faults.mask_fault else keep
+
+
+def _weights(weights, n_heads, faults):
     """Return the weight set as a program with these faults uses it."""
     mine = {name: np.asarray(w, dtype=float) for name, w in weights.items()}
-    mine |= {f"b_{letter}": 0 * mine[f"b_{letter}"] for letter in unbiased}
-    mine |= {f"W_{letter}": mine[f"W_{letter}"].T for letter in transposed}
-    if reading is not None:
-        mine |= _read(mine, n_heads, *reading)
+    mine |= {f"b_{letter}": 0 * mine[f"b_{letter}"] for letter in faults.unbiased}
+    mine |= {f"W_{letter}": mine[f"W_{letter}"].T for letter in faults.transposed}
+    if faults.reading is not None:
+        mine |= _read(mine, n_heads, *faults.reading)
     return mine | {f"{kind}_{role}": mine[f"{kind}_{letter}"]
-                   for kind in "Wb" for role, letter in zip("qkv", order, strict=True)}
+                   for kind in "Wb" for role, letter in zip("qkv", faults.order, strict=True)}
 
 
 def _read(weights, n_heads, axes, back, letters="qkv"):
@@ -132,8 +163,9 @@ def _split(x, n_heads, transpose):
     return x.reshape(len(x), n_heads, x.shape[1], -1)
 
 
-def _merge(x, transpose):
-    return (x.swapaxes(1, 2) if transpose else x).reshape(len(x), x.shape[2], -1)
+def _merge(x, how):
+    axes = (0, 2, 1, 3) if how is True else (1, 0, 2, 3) if how == "stacked" else (0, 1, 2, 3)
+    return x.transpose(axes).reshape(len(x), x.shape[2], -1)
 
 
 def _only(axis, index, inside=True):

@@ -61,7 +61,7 @@ def switches(form, options):
 def rare(one_head=False):
     """Return Switches of scales that are hardly ever meant, and so are in no homework."""
     heads = Switch("constant scale", {"scale": "heads"}, "the scale is 1/√h, of h heads")
-    others = [Switch("scaled after softmax", {"scale": "after softmax"}),
+    others = [Switch("scaled after softmax", {"scale": "none", "divided": "head"}),
               Switch("constant scale", {"scale": "keys"}, "the scale is 1/√n, of n keys"),
               Switch("constant scale", {"scale": "times model"}, "the scale is √(h·d)")]
     return others if one_head else [heads, *others]
