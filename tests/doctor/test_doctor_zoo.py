@@ -19,8 +19,11 @@ TOLD = {"kernel": ("grouped",), "layer": ("self_attention", "masks", "pre_norm",
 # Declared as outside the list, and yet what the doctor says of it is exactly what is declared.
 EQUIVALENTS = {"einops_layers.sides_innermost": (
     "interleaved packing", "q, k, v: (n, h, d) is read as (h, d, n)"),
-    "museum_projections.CopiedLine": (
-        "packed order", "q, k and v are made with the weights of q, k, k")}
+    "museum_projections.CopiedLine": ("wrong projection", "v is made by k_proj"),
+    "einops_layers.ValuesFromX": ("memory ignored", "v is made from x"),
+    "museum_scores.one_letter_wrong": (  # it averages q
+        "memory ignored", "v is made from x", "wrong projection",
+        "v is made by the projection of q")}
 
 
 def examined(animal):
@@ -51,9 +54,9 @@ def outcome(animal, report):
     if not report.names:
         return "unnamed" if animal.listed else "outside"
     if animal.name in EQUIVALENTS:
-        name, detail = EQUIVALENTS[animal.name]
+        names, details = EQUIVALENTS[animal.name][::2], EQUIVALENTS[animal.name][1::2]
         return "equivalent" if (report.names, report.details) == (
-            [(name,)], {name: detail}) else "misnamed"
+            [names], dict(zip(names, details, strict=True))) else "misnamed"
     return "named" if (animal.fault,) in report.names else "misnamed"
 
 

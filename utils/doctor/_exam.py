@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import checks
 from . import _search, _subject
-from .faulty.kernel import FULLY_MASKED, KEYS
+from .faulty.kernel import EMPTIED, FULLY_MASKED, KEYS
 from .levels.kernel_cases import EXTREME
 
 ROUNDING = 1e-7  # sums in another order, in float32
@@ -84,14 +84,16 @@ class Exam:
 
         Fully masked rows are not compared, as a program may choose what they get. Where the softmax
         does not run over the keys, that would leave out most elements; then one choice must fit
-        all answers.
+        all answers, of what its slices get and of what is set to 0 afterwards.
         """
         answers = self.answers if answers is None else answers
-        over_keys = settings.get("axes", (KEYS,)) == (KEYS,)
-        choices = (None,) if over_keys else FULLY_MASKED
-        return any(self._agrees(settings, answers, choice) for choice in choices)
+        if settings.get("axes", (KEYS,)) == (KEYS,):
+            return self._agrees(settings, answers)
+        return self._agrees(settings, answers[:1]) and any(
+            self._agrees(settings | {"emptied": emptied}, answers, choice)
+            for choice in FULLY_MASKED for emptied in EMPTIED)
 
-    def _agrees(self, settings, answers, fully_masked):
+    def _agrees(self, settings, answers, fully_masked=None):
         return all(self.gap(case, answer, settings, fully_masked) <= self._tolerance(answer)
                    for case, answer in answers)
 
@@ -129,7 +131,7 @@ class Exam:
         """Return the smallest sets of Switches that explain all answers so far."""
         switches = self.level.switches(self.ask)
         found, tried, sets = _search.search(switches, self.agrees, self.level.largest,
-                                            alone=self.level.alone())
+                                            rare=self.level.rare(), alone=self.level.alone())
         if not found and tried < sets:
             self.untried = f"{tried:,} of {sets:,}"
         return found

@@ -45,6 +45,8 @@ def notes(exam):
     limits, found = exam.level.limits(), []
     if limits:
         found.append(f"It was examined only with {limits}, because it does not take other sizes.")
+    if its_module(exam) and exam.level.form.no_output and not exam.level.one_head():
+        found.append("It has no W_o: its output is the heads side by side.")
     return found + _problems(exam, "could not examine")
 
 

@@ -1,9 +1,33 @@
 """Which switches need not be a fault, but may show how a module stores its weights."""
 
+from ._search import Switch
 from .levels.layer_switches import WITHIN
 from .modules import guess, slots
 
-ORDERS = {"packed order", "interleaved packing"}  # faults that a wrong guess of the roles implies
+# Faults that a wrong guess of the roles implies.
+ORDERS = {"packed order", "wrong projection", "interleaved packing"}
+
+
+def by_name(found, module):
+    """Return sets of Switches with "wrong projection" for "packed order" where nothing is packed.
+
+    That is so in a ``module`` with separate parts for q, k and v. Of a function (module is None),
+    it is known only where two of them are made with the same weights.
+    """
+    its_slots = [] if module is None or module.roles_problem else _slots(module)
+    if any(len(slot.letters) > 1 for slot in its_slots) or (module and not its_slots):
+        return found
+    names = {slot.letters: slot.name for slot in reversed(its_slots)}
+
+    def named(switch):
+        order = switch.settings.get("order", "qkv") if switch.fault == "packed order" else "qkv"
+        if order == "qkv" or not (its_slots or len(set(order)) < 3):
+            return switch
+        made = [f"{role} is made by {names.get(letter, f'the projection of {letter}')}"
+                for role, letter in zip("qkv", order, strict=True) if role != letter]
+        return Switch("wrong projection", switch.settings, " and ".join(made))
+
+    return [tuple(map(named, some)) for some in found]
 
 
 def without_assumptions(found, module):
@@ -20,7 +44,7 @@ def without_assumptions(found, module):
         if switch.settings.get("reading", [()])[0] == WITHIN:
             return "the dimensions of each head are stored side by side"
         if switch.fault in ORDERS and module.guessed and not (
-                switch.fault == "packed order" and _named(module)):
+                switch.fault != "interleaved packing" and _named(module)):
             return "the roles are as guessed"
         return ""
 
@@ -35,10 +59,15 @@ def without_assumptions(found, module):
 
 def _named(module):
     """Return whether the names of its parts say which of them hold q, k and v."""
-    (d_model, n_heads, _), built = next(iter(module.built.items()))
-    its_slots = guess.guess(built, d_model, n_heads, module.wide)
-    return set("qkv") <= {slot.letters for slot in its_slots
+    return set("qkv") <= {slot.letters for slot in _slots(module)
                           if guess.letter(slot.name) == slot.letters}
+
+
+def _slots(module):
+    """Return the Slots of a module, those that were given or guessed."""
+    (d_model, n_heads, _), built = next(iter(module.built.items()))
+    return guess.guess(built, d_model, n_heads, module.wide) if module.guessed else (
+        module.slots_given)
 
 
 def _unsure(found, module):
@@ -46,8 +75,4 @@ def _unsure(found, module):
     tried = [switch for some in found for switch in some if "transposed" in switch.settings]
     if module.roles_problem or not tried:
         return set()
-    (d_model, n_heads, _), built = next(iter(module.built.items()))
-    its_slots = module.slots_given
-    if module.guessed:
-        its_slots = guess.guess(built, d_model, n_heads, module.wide)
-    return set(slots.unsure(built, its_slots))
+    return set(slots.unsure(next(iter(module.built.values())), _slots(module)))

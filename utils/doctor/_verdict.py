@@ -34,6 +34,7 @@ def written(name, level, exam, found, fully_masked=None):
     if recognised and found == [()]:
         evidence = evidence.replace("with this fault", "of this kind").replace(
             "with these faults", "of this kind")
+    found = _packing.by_name(found, module)
     if module:
         found, packing_notes = _packing.without_assumptions(found, module)
         notes += packing_notes

@@ -36,7 +36,7 @@ KERNEL = (
           SCALE + ", and the function that gets the result (SDPA scales by itself)",
           "scaled_dot_product", "https://github.com/huggingface/transformers/pull/38290"),
     Fault("scaled after softmax", "kernel",
-          "The weights are divided by √d after the softmax, so they no longer sum to 1.",
+          "The weights are divided after the softmax, so they no longer sum to 1.",
           SCALE + ": it belongs before the softmax", "scaled_dot_product",
           "https://github.com/FrancescoSaverioZuppichini/ViT/issues/5"),
     Fault("softmax over queries", "kernel",
@@ -99,12 +99,16 @@ KERNEL = (
           "With fewer heads of k and v, query heads use them as 0 1 0 1; expected 0 0 1 1.",
           "the line that repeats the heads of k and v: use repeat_interleave, not repeat or tile",
           "fewer_heads", "https://github.com/onnx/onnx/pull/7274"),
+    Fault("weights not used", "kernel",
+          "Each query gets its own value; expected the average of all values by its weights.",
+          "the product of weights and v, and whether its result is used", "soft_lookup"),
     Fault("dropout in eval", "kernel", "Dropout is on although the program is not in training.",
           "dropout_p (SDPA ignores eval()), training=, and an nn.Dropout that forward makes",
           "packed_and_fused", "https://github.com/pytorch/pytorch/issues/124464"),
 )
 SPLIT = "the view or reshape that splits heads: (b, i, h, d) first, then transpose to (b, h, i, d)"
 MERGE = "the lines after weights @ v: transpose back to (b, i, h, d), then reshape"
+INPUTS = "the lines that compute q, k and v, and the order of the arguments where it is called"
 PACKED = "the chunk, split or reshape that separates q, k and v"
 LAYER = (
     Fault("split without transpose", "layer",
@@ -144,6 +148,13 @@ LAYER = (
     Fault("packed order", "layer", "q, k and v are read from the packed weights in another order.",
           PACKED, "weights_and_apis",
           "https://github.com/jsbaan/transformer-from-scratch/issues/1"),
+    Fault("wrong projection", "layer", "q, k or v is made by the projection of another.",
+          "the lines that compute q, k and v: which projection does each of them use?",
+          "weights_and_apis"),
+    Fault("memory ignored", "layer", "k or v is made from x; expected from memory.",
+          INPUTS, "encoder_decoder"),
+    Fault("x and memory exchanged", "layer", "q is made from memory; expected from x.",
+          INPUTS, "encoder_decoder"),
     Fault("interleaved packing", "layer",
           "The packed projection is stored as (3, h, d) and read in another order, or vice versa.",
           PACKED, "weights_and_apis"),

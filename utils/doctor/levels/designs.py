@@ -1,13 +1,16 @@
 """Parts of today's models: recognised and set aside, or examined where they are promised."""
 
+import itertools
 import math
 
 import numpy as np
 
 from .._search import Switch
+from ..faulty.designs import Rotary
 from ..faulty.kernel import Band, Masking
 
 BASES = (10_000.0, 500_000.0, 1_000_000.0)
+SHARES = (1.0, 0.5, 0.25)  # of the dimensions of a head
 CAPS = (20.0, 30.0, 50.0)
 PAIRINGS = {"halves": "dimensions n and n + d/2 together",
             "pairs": "dimensions 2n and 2n + 1 together"}
@@ -17,6 +20,8 @@ SENTENCES = {
     "soft-capped scores": "It bounds the scores by a tanh (soft-capping)",
     "sink": "Every row has one more score, whose weight is dropped (a sink)",
     "distance": "It subtracts the distance of query and key from the scores (ALiBi)",
+    "opposite rotation": "It uses RoPE with the opposite sign, x1·cos + x2·sin",
+    "activated projections": "It has a ReLU on its projections",
     "linear attention": "It has no softmax, but features of q and k (linear attention)"}
 
 
@@ -32,23 +37,44 @@ def of_kernels():
 
 def of_layers():
     """Return the further Switches of designs that a layer may have."""
-    found = [Switch("sink", {"sink": 0.0}, "of 0")]
-    found += [Switch("normalised queries and keys", {"unit": unit}, how) for unit, how in (
-        ("rms", "by their root mean square"), ("layer", "as a LayerNorm does"))]
-    return found + [Switch("rotary positions", {"rotary": (pairing, base)},
-                           f"{words}, base {base:,.0f}") for base in BASES for pairing, words in
-        PAIRINGS.items()]
+    rotations = [_rotation(Rotary(pairing, base)) for base in BASES for pairing in PAIRINGS]
+    return [Switch("sink", {"sink": 0.0}, "of 0"), *_norms(), *rotations]
+
+
+def activated():
+    """Return the Switches of a ReLU on the projections."""
+    return [Switch("activated projections", {"relu": letters}, f"of {', '.join(letters)}")
+            for letters in ("q", "k", "v", "qk", "qv", "kv", "qkv")]
 
 
 def turned():
-    """Return the Switches of a mistake in rotary positions, which no option has promised."""
+    """Return sets of Switches of rotary positions that no option has promised.
+
+    They are mistakes, rotations the other way and rotations of a part of each head; each is there
+    alone and beside a norm of q and k.
+    """
     found = []
-    for base in BASES:
-        for pairing in PAIRINGS:
-            settings, faults = _rope((pairing, base))
-            found += [Switch(one.fault, settings | one.settings, one.detail) for one in faults
-                      if "rotary" not in one.settings]
-    return found
+    for base, pairing, sign in itertools.product(BASES, PAIRINGS, (1, -1)):
+        settings, faults = _rope((pairing, base))
+        settings = settings if sign == 1 else {"rotary": Rotary(pairing, base, sign)}
+        found += [Switch(one.fault, settings | one.settings, one.detail) for one in faults
+                  if "rotary" not in one.settings]
+        found += [_rotation(Rotary(pairing, base, sign, share)) for share in SHARES
+                  if (sign, share) != (1, 1.0)]
+    return [(one,) for one in found] + [(norm, one) for norm in _norms() for one in found]
+
+
+def _rotation(rotary):
+    """Return the Switch of a design, RoPE in this way."""
+    part = "" if rotary.share == 1.0 else f", the first {rotary.share:g} of each head"
+    fault = "rotary positions" if rotary.sign == 1 else "opposite rotation"
+    return Switch(fault, {"rotary": rotary},
+                  f"{PAIRINGS[rotary.pairing]}, base {rotary.base:,.0f}{part}")
+
+
+def _norms():
+    return [Switch("normalised queries and keys", {"unit": unit}, how) for unit, how in (
+        ("rms", "by their root mean square"), ("layer", "as a LayerNorm does"))]
 
 
 def promised(parts):
@@ -83,7 +109,7 @@ def _rope(value):
     bases = [Switch("other RoPE base", {"rotary": (pairing, one)}, f"the base is {one:,.0f}")
              for one in BASES if one != base]
     return {"rotary": (pairing, base)}, [
-        Switch("no RoPE", {"rotary": None}), *late, *bases,
+        Switch("no RoPE", {"rotary": None}), *late, *bases, _rotation(Rotary(pairing, base, -1)),
         Switch("other RoPE pairing", {"rotary": (other, base)}, PAIRINGS[other]),
         Switch("RoPE not on both", {"turned": "q"}, "only q is rotated"),
         Switch("RoPE not on both", {"turned": "k"}, "only k is rotated"),

@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import checks
 from ..faulty.kernel import BATCH, HEADS, KEYS, QUERIES
+from ..probes import Finding
 
 AXES = ((KEYS,), (QUERIES,), (HEADS,), (HEADS, KEYS), (BATCH,))
 TOLERANCE = 1e-5
@@ -86,6 +87,36 @@ def reach(weights, align):
     left, right = -int(attended.min()), int(attended.max())
     return (None if left >= -int(offset.min()) else left,
             None if right >= int(offset.max()) else right)
+
+
+def row_sums(weights, tolerance):
+    """Return the Finding, in a list, on the sum of all rows of weights (b, h, i, j).
+
+    The list is empty if they differ, or if a weight is negative: then they may be no weights.
+    """
+    sums = weights.sum(axis=-1)
+    total = float(sums.mean())
+    if not (np.ptp(sums) < tolerance < total and weights.min() > -tolerance):
+        return []
+    ok, square = abs(total - 1) < tolerance, round(total ** -2)
+    root = f"√{square}" if square ** 0.5 % 1 else f"{square ** 0.5:.0f}"
+    which = f", which is 1/{root}" if square > 1 and abs(total ** -2 - square) < 1e-3 else ""
+    return [Finding("row sums", ok, total, tolerance, "", "The weights of each row sum to 1." if ok
+                    else f"Where all values are 1, each output is {total:.2g}{which}; expected 1: "
+                    "do the weights of each row sum to 1?")]
+
+
+def sink(weights, products, where, scale):
+    """Return the sink of each head (h,) that explains why weights (b, h, i, j) sum to less than 1.
+
+    None if none does. ``where`` is bool (i, j) or (b, h, i, j), the keys that are attended to.
+    """
+    total = weights.sum(axis=-1)
+    if not ((total > 0) & (total < 1 - TOLERANCE)).all():
+        return None
+    exps = np.where(where, np.exp(scale * products), 0.0).sum(axis=-1)
+    found = np.log(exps) + np.log(1 / total - 1)  # (b, h, i)
+    return found.mean(axis=(0, 2)) if np.ptp(found, axis=(0, 2)).max() < TOLERANCE else None
 
 
 def fitted(error, grid, steps=50):

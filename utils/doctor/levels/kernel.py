@@ -49,11 +49,15 @@ class Kernel(Level):
         two = [kernel_cases.shape(self.form, which) for which in (kernel_cases.SEARCH,
                                                                   kernel_cases.SECOND)]
         mask = kernel_cases.ARBITRARY[self.form.masks]
-        found = [*designs.of_kernels(), *rare(), TRANSPOSED]
+        found = [*designs.of_kernels(), TRANSPOSED]
         measured = constants(ask, two, self.options, mask, self.form.masks)
         parts = self.options.parts
         return (designs.unpromised(found, parts) + switches(self.form, self.options)
                 + designs.unpromised(measured, parts))
+
+    def rare(self):
+        """Return the Switches that hardly anybody means."""
+        return designs.unpromised(rare(self.form.square), self.options.parts)
 
     def without_dropout(self, subject):
         """Return a random program as it would be without dropout on its weights."""

@@ -22,15 +22,17 @@ class _View(NamedTuple):
     cosines: dict            # the scales where the scores are cosines
 
 
-def constants(ask, sizes, options, mask, masks_of="any"):
+def constants(ask, sizes, options, mask, masks_of="any", sinks=False):
     """Return the Switches of a scale, mask value or window that is the same at two sizes.
 
     ``mask``: the name of a mask that the kernel takes, or "no mask", among those of ``masks_of``.
+    ``sinks``: whether a sink is looked for, too.
     """
     views = [_view(ask, size, options, (mask, masks_of)) for size in sizes]
     if None in views:
         return []
     found = _scales(*(view.scales for view in views)) + _mask_values(views, options)
+    found += _sinks(views) if sinks else []
     return found + _cosines(*(view.cosines for view in views)) + _windows(views[0].plain, options)
 
 
@@ -61,6 +63,20 @@ def _scales(first, second):
         if checks.difference(b, a) < 1e-5 and abs(a - 1.0) > 1e-5:
             found[round(a, 6)] = Switch("constant scale", {"scale": a}, f"the scale is {a:.6g}")
     return [*found.values()]
+
+
+def _sinks(views):
+    """Return the Switch of a sink that is not 0: the same in all heads, or of as many heads."""
+    if any((KEYS,) not in view.scales for view in views):
+        return []
+    a, b = (fit.sink(view.plain, view.products, view.causal, view.scales[KEYS,]) for view in views)
+    if a is None or b is None:
+        return []
+    if np.ptp(a) < fit.TOLERANCE:
+        a, b = a[:1], b[:1]
+    if len(a) != len(b) or checks.difference(b, a) > fit.TOLERANCE or abs(a).max() < fit.TOLERANCE:
+        return []
+    return [Switch("sink", {"sink": a}, f"of {', '.join(f'{x:.4g}' for x in a)}")]
 
 
 def _cosines(first, second):
@@ -118,7 +134,7 @@ def _windows(weights, options):
     aligns = ("top_left",) if square else ("top_left", "bottom_right")
     for align in aligns:
         left, right = fit.reach(weights, align)
-        if (left, right) == (None, None):
+        if (left, right) in ((None, None), (0, 0)):  # own tokens only: "weights not used"
             continue
         limited_before = left is not None and left > 0
         if limited_before or not options.causal:

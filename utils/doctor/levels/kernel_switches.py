@@ -58,13 +58,20 @@ def switches(form, options):
             if form.masks != "none" or not _on_keep(switch)]
 
 
-def rare(one_head=False):
-    """Return Switches of scales that are hardly ever meant, and so are in no homework."""
-    heads = Switch("constant scale", {"scale": "heads"}, "the scale is 1/√h, of h heads")
-    others = [Switch("scaled after softmax", {"scale": "none", "divided": "head"}),
-              Switch("constant scale", {"scale": "keys"}, "the scale is 1/√n, of n keys"),
-              Switch("constant scale", {"scale": "times model"}, "the scale is √(h·d)")]
-    return others if one_head else [heads, *others]
+def rare(square, one_head=False):
+    """Return Switches that are in no homework, as hardly anybody means them.
+
+    ``square``: whether n_q == n_k.
+    """
+    found = [Switch("constant scale", {"scale": "keys"}, "the scale is 1/√n, of n keys"),
+             Switch("constant scale", {"scale": "times model"}, "the scale is √(h·d)")]
+    if not one_head:
+        found.append(Switch("constant scale", {"scale": "heads"}, "the scale is 1/√h, of h heads"))
+    for name, root in (("head", "√d"), ("model", "√d_model"))[:1 if one_head else 2]:
+        found += [Switch("scaled after softmax", {"divided": name} | settings,
+                         f"each row sums to 1/{root}{words}") for settings, words in (
+                             ({}, ""), ({"scale": "none"}, ", and the scores are not divided"))]
+    return [*found, Switch("weights not used", {"own": True})] if square else found
 
 
 def _on_keep(switch):

@@ -10,9 +10,9 @@ from ..modules import Module
 from ..probes import layer as layer_probes, run as probe_run
 from . import (
     designs,
+    fit,
     kernel_cases,
     kernel_constants,
-    kernel_switches,
     layer_cases,
     layer_constants,
     layer_switches,
@@ -61,18 +61,23 @@ class Layer(Level):
     def switches(self, ask):
         """Return the Switches to try, with the constants that are estimated from the program."""
         found = designs.of_kernels() if self.form.own else []
+        found += designs.activated() if self.form.own else []
         found += designs.of_layers() if self.form.own and self.form.self_attention else []
-        found += kernel_switches.rare(bool(self.heads) and self.heads[0] == 1)
-        if not (self.form.square or self.form.self_attention):  # there, it is "on the queries"
-            found.append(kernel_switches.TRANSPOSED)
+        found += layer_switches.rare(self.form, self.one_head())
         parts = self.options.parts
         return (designs.unpromised(found, parts) + layer_switches.switches(self.form, self.options)
                 + designs.unpromised(self._constants(ask), parts))
 
     def alone(self):
-        """Return the Switches of a mistake in rotary positions, for a module."""
-        own = self.form.own and self.form.self_attention
-        return designs.unpromised(designs.turned() if own else [], self.options.parts)
+        """Return the sets of Switches of a mistake in rotary positions, for a module."""
+        if not (self.form.own and self.form.self_attention):
+            return []
+        return [some for some in designs.turned()
+                if len(designs.unpromised(some, self.options.parts)) == len(some)]
+
+    def one_head(self):
+        """Return whether the layer is an instance with one head."""
+        return bool(self.heads) and self.heads[0] == 1
 
     def _constants(self, ask):
         """Return the Switches of constants that are estimated from the program."""
@@ -81,7 +86,7 @@ class Layer(Level):
         d_head = self.heads and self.heads[1]
         kernel = layer_cases.as_kernel(ask, self.form, d_head)
         return kernel_constants.constants(kernel, self._kernel_sizes(), self.options,
-                                          MASKS[self.form.masks])
+                                          MASKS[self.form.masks], sinks=self.form.own)
 
     def _closed(self):
         """Return whether weights that only copy cannot give access to the kernel inside."""
@@ -118,7 +123,23 @@ class Layer(Level):
             _subject.answering(subject), causal=self.options.causal, square=self.form.square,
             masks=self.form.masks.replace("heads alike", "any"), d_in=d_in, weights=held,
             n_heads=n_heads, self_attention=self.form.self_attention,
-            tolerance=_search.TOLERANCES[subject.dtype]) + self.further_probes(subject)[1:]
+            tolerance=_search.TOLERANCES[subject.dtype]) + self._row_sums(subject) + (
+                self.further_probes(subject)[1:])
+
+    def _row_sums(self, subject):
+        """Return the Finding on what the weights of each query sum to, if it is one number.
+
+        The list is empty where the context is no average of the values by weights.
+        """
+        if self._closed():
+            return []
+        kernel = layer_cases.as_kernel(subject, self.form, self.heads and self.heads[1])
+        q, k, v, _ = kernel_cases.tensors(self._kernel_sizes()[0], 3)
+        weights, answer = kernel_cases.weights_of(kernel, (q, k, v, None)), kernel(q, k, v, None)
+        tolerance = _search.TOLERANCES[subject.dtype]
+        if weights is None or answer.error or _search.gap(answer.out, weights @ v) > tolerance:
+            return []
+        return fit.row_sums(weights, tolerance)
 
     def further_probes(self, subject):
         """Return the Findings on overflow and, of a module, on its weights and parameters."""

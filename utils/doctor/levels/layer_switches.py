@@ -3,7 +3,7 @@
 import itertools
 
 from .._search import Switch
-from ..faulty.layer import MASK_FAULTS
+from ..faulty.layer import MASK_FAULTS, RIGHT
 from . import kernel_switches
 
 TOKENS = {0: "n", 1: "h", 2: "d"}
@@ -12,12 +12,18 @@ WITHIN = (0, 2, 1)  # q, k and v are packed separately
 LEAKS = {"on the queries": "the mask applies to queries instead of keys"}
 LEAKS |= {name: f"the mask is used {name}" for name in MASK_FAULTS
           if name.startswith(("in ", "not "))}
+SOURCES = {"x": "x", "m": "memory"}
 OTHERS = {"tiled over folded heads": "the mask is tiled, but the folded axis is (b, h)",
           "repeated over tiled heads": "the mask is repeated, but the folded axis is (h, b)",
           "of the first example": "all examples get the mask of the first example",
           "of the last example": "all examples get the mask of the last example",
           "of the example before": "each example gets the mask of the example before it",
           "of the example after": "each example gets the mask of the example after it"}
+
+
+SIDES = {sides: ", ".join(f"{letter} is made from {SOURCES[side]}" for letter, side, right in zip(
+    "qkv", sides, RIGHT.sides, strict=True) if side != right)
+    for sides in map("".join, itertools.product("xm", repeat=3)) if sides != RIGHT.sides}
 
 
 def switches(form, options):
@@ -35,6 +41,19 @@ def switches(form, options):
     if form.pre_norm:
         found.append(Switch("LayerNorm over time", {"norm": 1}))
     return found + kernel_switches.switches(form.kernel(), options)
+
+
+def rare(form, one_head=False):
+    """Return Switches of a layer that are in no homework, and those of the kernel inside."""
+    found = [Switch("merge without transpose", {"merge": "stacked"},
+                    "heads are stacked as (h, b, i, d) and read as (b, i, h·d)")]
+    if not form.self_attention:
+        found += [Switch("memory ignored" if sides[0] == "x" else "x and memory exchanged",
+                         {"sides": sides}, detail) for sides, detail in SIDES.items()
+                  if form.square or sides == "xxx"]
+    if not (form.square or form.self_attention):  # there, it is "on the queries"
+        found.append(kernel_switches.TRANSPOSED)
+    return found + kernel_switches.rare(form.kernel().square, one_head)
 
 
 def _projections(form):

@@ -42,8 +42,12 @@ class Level(ABC):
     def switches(self, ask):
         """Return the Switches to try. ``ask(*args)`` returns the Answer of the program."""
 
+    def rare(self):
+        """Return further Switches, which are tried alone and in pairs, and in no larger sets."""
+        return []
+
     def alone(self):
-        """Return further Switches, which are tried one by one and never together with others."""
+        """Return further sets of Switches, which are tried as they are, without others."""
         return []
 
     @abstractmethod
