@@ -171,3 +171,51 @@ def test_what_cannot_be_read_is_refused(project, name, text, words):
 def test_a_file_with_the_name_of_a_library_gets_the_library(project):
     module = project({"torch.py": "import torch\n\n\ndef f():\n    return torch.ones(2).sum()\n"})
     assert module.f() == 2
+
+
+def test_sizes_of_a_script_are_known_and_nothing_else_of_it(project):
+    module = project({"mine.py": """
+def attention():
+    return width, heads, steps
+
+
+heads = 4
+
+if __name__ == "__main__":
+    width, heads = 64, 8
+    steps = 100
+    data = open("nowhere.csv").read()
+"""})
+    with pytest.raises(NameError, match="width"):  # heads would be another number
+        module.attention()
+    module = project({"other.py": """
+def attention():
+    return width, steps
+
+
+if __name__ == "__main__":
+    width = 64
+    steps = open("nowhere.csv").read()
+"""})
+    with pytest.raises(NameError, match="steps"):
+        module.attention()
+    assert module.width == 64
+
+
+@pytest.mark.parametrize("line", [
+    'sys.path.append("../shared")', "sys.path.insert(0, str(Path(__file__).parent.parent / 'shared'))",
+    "sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'shared'))",
+    "sys.path.append(unknown())\nsys.path.append('../shared')"])
+def test_a_folder_that_a_file_adds_to_the_path_is_searched(project, line):
+    module = project({"a/b/mine.py": f"""
+import os
+import sys
+from pathlib import Path
+{line}
+from helper import halved
+
+
+def attention(x):
+    return halved(x)
+""", "a/b/pyproject.toml": "", "a/shared/helper.py": "def halved(x):\n    return x / 2\n"})
+    assert module.attention(3) == 1.5

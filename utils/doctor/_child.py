@@ -40,7 +40,10 @@ def examined(file, name, options):
         program = found(module, name)
         if "call" in options:
             options = options | {"call": found(module, options["call"])}
-        report = _examine.examine(program, **options | {"level": level or None})
+        options = options | {"level": level or None}
+        report = _examine.examine(program, **options)
+        if report.verdict == "could not examine" and _source.load(module):
+            report = _examine.examine(program, **options)
     except _subject.RefusalError as refusal:
         return Report(name, level, "could not examine", f"{refusal}.")
     except BaseException as error:  # a program should not raise KeyboardInterrupt, but may

@@ -6,7 +6,7 @@ from ._report import enumerated
 
 EXACT, SINGLE = 1e-9, 1e-5  # the accuracy of float64 and of float32, in any order of operations
 CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values",
-           "unmasked": "the output without a mask", "": "something else"}
+           "unmasked": "the output without a mask", "": "numbers, but not zeros and no average"}
 
 
 def of_problem(problem):

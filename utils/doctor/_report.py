@@ -69,7 +69,7 @@ class Report:
         found += [("item", text) for text in items if text]
         if self.adapter:
             found += [("item", "Complete this below it:"), ("code", self.adapter),
-                      ("item", f"Then: {self.then}")]
+                      ("item", "Then:"), ("code", self.then)]
         return found
 
     def __str__(self):

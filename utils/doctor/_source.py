@@ -11,9 +11,12 @@ import __future__
 
 import ast
 import builtins
+import contextlib
 import dis
 import importlib.util
 import json
+import os
+import pathlib
 import re
 import sys
 import types
@@ -223,12 +226,26 @@ class Part:
 
 def parts(path):
     """Return the Parts of a file, without what runs only in a script. Raises RefusalError."""
-    text = notebook(path) if path.suffix == ".ipynb" else path.read_text("utf-8-sig", "replace")
     try:
-        tree = ast.parse(text, path.name)
+        tree = ast.parse(_text(path), path.name)
     except SyntaxError as error:
         raise RefusalError(f"{path.name} is not Python: {error.msg}, line {error.lineno}") from None
-    return [Part(node, str(path)) for node in tree.body if not _script(node)]
+    found = [Part(node, str(path)) for node in tree.body if not _script(node)]
+    bound = set().union(*(part.binds for part in found))
+    script = [Part(one, str(path)) for node in tree.body if isinstance(node, ast.If)
+              and _script(node) for one in node.body if _sets_constants(one)]
+    return found + [part for part in script if not part.binds & bound]
+
+
+def _sets_constants(node):
+    """Return whether a statement only sets names to constants, as sizes in a script."""
+    return isinstance(node, ast.Assign) and all(isinstance(
+        part, ast.Constant | ast.Tuple | ast.Load) for part in ast.walk(node.value))
+
+
+def _text(path):
+    """Return the code of a file or notebook."""
+    return notebook(path) if path.suffix == ".ipynb" else path.read_text("utf-8-sig", "replace")
 
 
 def definitions(path):
@@ -276,6 +293,20 @@ def missing(module):
     return f"it needs {absent[0]}, which is not installed where the doctor runs." if absent else ""
 
 
+def load(module):
+    """Import the frameworks that a Source imports and nothing has used yet; return whether any.
+
+    A function of tensors need not name their framework.
+    """
+    absent = "|".join(name for name in FRAMEWORKS if name not in sys.modules)
+    found = [name for part in vars(module).get("_parts", []) for name in part.binds
+             if isinstance(part.node, ast.Import | ast.ImportFrom)
+             and re.search(rf"\b({absent})\b", ast.unparse(part.node))]
+    for name in found:
+        module.make(name)
+    return bool(found)
+
+
 def read(file):
     """Return the Source of a file. Raises RefusalError if it is not Python."""
     file = Path(file).resolve()
@@ -291,7 +322,18 @@ def roots(file):
     above = list(file.parents[:6])
     marked = [n for n, folder in enumerate(above) if any((folder / m).exists() for m in MARKS)]
     depth = next(n for n, folder in enumerate(above) if not (folder / "__init__.py").is_file())
-    return above[:max(marked[0] if marked else 1, depth) + 1]
+    return above[:max(marked[0] if marked else 1, depth) + 1] + _added(file)
+
+
+def _added(file):
+    """Return the folders that a file adds to ``sys.path``, if its lines say them by themselves."""
+    known = {"os": os, "sys": sys, "Path": Path, "pathlib": pathlib, "__file__": str(file)}
+    found = []
+    for text in re.findall(r"^sys\.path\.(?:append|insert)\((?:\d+, *)?(.+)\)",
+                           _text(file), re.MULTILINE):
+        with contextlib.suppress(Exception):  # it uses what only the file knows
+            found.append(file.parent.joinpath(eval(text, known)).resolve())
+    return found
 
 
 def _script(node):

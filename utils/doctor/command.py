@@ -169,9 +169,10 @@ def spelled(text):
 
 def _option(name, value):
     """Return an option of a function as one of the command."""
-    words = {"True": "", "False": " no", "…": " …"}.get(value)
+    words = {"True": "", "False": " no"}.get(value)
     if words is None:
-        words = " " + re.sub(r'[{}"]', "", value).replace(": ", "=").replace(", ", ",")
+        pairs = re.sub(r'[{}"]', "", value).replace(": ", "=").replace(", ", ",")
+        words = f" {pairs.replace(' ', '-')}"
     return f"--{name.replace('_', '-')}{words}"
 
 
@@ -181,8 +182,7 @@ def in_shell(then, file):
         return then
     name, *options = then.removeprefix("doctor.examine(").removesuffix(")").split(", ")
     return " ".join([COMMAND, f"{file}:{name}", *(
-        _option(one.partition("=")[0], one.partition("=")[2].replace(" ", "-"))
-        for one in options)])
+        _option(*one.split("=", 1)) for one in options)])
 
 
 def refusal(target, file, name):

@@ -29,7 +29,7 @@ KERNEL = (
           "The scores are divided by √d_model; expected: √d, the dimension of one head.",
           SCALE, "scaled_dot_product", "https://github.com/lucidrains/vit-pytorch/issues/65"),
     Fault("constant scale", "kernel",
-          "The scores are multiplied by the same number at every d; expected 1/√d.",
+          "The scores are multiplied by another number than 1/√d.",
           SCALE, "scaled_dot_product", "https://github.com/BobMcDear/attorch/issues/14"),
     Fault("scaled twice", "kernel",
           "The scores are divided by √d twice, so by d.",

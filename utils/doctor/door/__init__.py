@@ -7,7 +7,7 @@ masked key must not matter, and another key must.
 
 from .. import backends
 from . import names
-from .adapter import adapter
+from .adapter import adapter, of_jax
 from .functions import function, kernel
 from .layers import layer
 from .names import UnknownArgumentError, signature
@@ -24,7 +24,7 @@ def asks_first(program):
     """
     if _of_library(type(program)) and not hasattr(program, "schema"):  # of torch.jit.script
         return False
-    if backends.of_module(program):
+    if backends.of_module(program) or of_jax(program):
         return True
     words = arguments_of(program)
     masks = [word for word in words if names.MASK.fullmatch(word)]

@@ -21,6 +21,24 @@ SIGNS = {"pre_norm": re.compile(rf"norm\w*\({X}\)"),
          "post_norm": re.compile(r"return self\.\w*norm\w*\(", re.IGNORECASE)}
 
 
+JAX = {"flax": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
+    params = {{"params": ...}}    # W_q, W_k, W_v and W_o, (d_in, d_out), by the names of its parts
+    return {}.apply(params, {})""",
+       "haiku": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
+    params = ...    # W_q, W_k, W_v and W_o, (d_in, d_out), by the names of its parts
+    return haiku.without_apply_rng(haiku.transform(lambda x: {}({}))).apply(params, x)""",
+       "equinox": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
+    one = ...       # {}, with W_q, W_k, W_v and W_o, (d_in, d_out), in it
+    return jax.vmap(one)({})"""}
+
+
+def of_jax(program):
+    """Return the name of the library of JAX whose layer a class is, or ""."""
+    homes = {part for base in getattr(program, "__mro__", ())
+             for part in base.__module__.split(".")}
+    return next((name for name in JAX if name in homes), "")
+
+
 def adapter(program, module=True):
     """Return (code, call) as text: code that builds and calls a program, and how to examine it.
 
@@ -33,6 +51,9 @@ def adapter(program, module=True):
     method = next((one for one in names.METHODS
                    if callable(getattr(program, one, None))), "forward")
     function = getattr(program, method, None)
+    if of_jax(program):
+        built = f"{name}({_constructor(program, 'x.shape[-1]', 'n_heads')})"
+        return JAX[of_jax(program)].format(built, "x"), "doctor.examine(layer)"
     if packed(function):
         return _packed(name, _constructor(program, "q.shape[-1] * q.shape[1]", "q.shape[1]"))
     inside, built = _call(function, LAYER, 1), _constructor(program, "d_model", "n_heads")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from .. import _subject, backends
 from ..modules import bare, guess, libraries
 from . import objects
+from .adapter import of_jax
 from .adopted import adopted
 from .constructors import BuildPlan, heads_of, needs_heads
 from .fixed import FIRST, fixed
@@ -24,6 +25,12 @@ def layer(program, n_heads=None):
     """
     if not isinstance(program, type):
         return of_instance(program, type(program).__name__, n_heads)
+    library = of_jax(program)
+    if library:
+        refusal = _subject.RefusalError(f"is a layer of {library.capitalize()}, which the doctor "
+                                        "does not examine; functions of jax.numpy it does")
+        refusal.tried = "It was not called"
+        raise refusal
     found, problem = [], None
     for meant in guesses(program):
         try:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from .. import _subject
 
 # Names of arguments, without underscores and capitals.
-OWNERS = ("d|n|dim|num|hidden|hid|embed|embedding|embd|emb|model|input|in|output|out|query|key|"
-          "value|context|latent|attention|attn|inner|q|k|v")
+OWNERS = ("d|n|dim|num|feature|hidden|hid|embed|embedding|embd|emb|model|input|in|output|out|query|"
+          "key|value|context|latent|attention|attn|inner|q|k|v")
 MEASURES = ("model|dims?|dimensions?|size|hiddens?|hid|units|embd?|embed|feats?|features|channels?|"
             "ch|planes|width|in|state|out")
 WIDTH = re.compile(rf"({OWNERS})({MEASURES})s?(in|out|inner)?|c[qkv]|(input)?d(input|output)?|dm|"
@@ -91,7 +91,7 @@ ROLES = (
     Word("√d", TEMPERATURE, optional=False, beside=frozenset("q")),
     Word("start", START, optional=False, beside=frozenset({"x", "q"})),
     Word("turn", TURNS, optional=False),
-    Word("off", OFF, optional=False),
+    Word("off", re.compile(rf"({OFF.pattern})|{FLAG.pattern}"), optional=False),
     Word("n", re.compile("h|height"), optional=False, beside=frozenset("x")),
     Word("1", re.compile("w|width"), optional=False, beside=frozenset("n")),
     Word("x", X, without=frozenset("xq")),
@@ -196,6 +196,8 @@ def roles_of(function, aside=(), skip=0, guess=False):
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or name in aside or is_flag(name, one):
             continue
         role = _role(plain(name), one.default is one.empty, {*found.values()}, n == 0)
+        if not role and one.default is one.empty and one.annotation in (bool, "bool"):
+            role = "off"
         if role:
             found[name] = role
         elif one.default is one.empty and guess:
@@ -257,7 +259,8 @@ def readings(function, aside=()):
     needed = next((name for name, _ in named
                    if parameters[name].default is inspect.Parameter.empty), "")
     masks = named + others + [(name, "mask") for name in absent if name not in dict(others)]
-    flags = tuple(name for name, one in parameters.items() if is_flag(name, one))
+    flags = tuple(name for name, one in parameters.items() if is_flag(name, one) or (
+        roles.get(name) == "off" and FLAG.fullmatch(plain(name))))
     plain_roles = tuple(pair for pair in roles.items() if pair not in named)
     first = Reading(plain_roles, tuple(masks), needed, flags, tuple(absent))
     yield first

@@ -284,7 +284,7 @@ def _with_flags(trial, function):
     """Return a Trial with a further plan for each flag that turns a causal mask on, or off."""
     parameters, both = names.signature(function).parameters, []
     for name in trial.reading.flags:
-        value = not parameters[name].default
+        value = parameters[name].default is not True
         plan = replace(trial.plan, flags=((name, value),), causal=value)
         without = replace(plan, mask=None, masked="")
         tries = [plan, replace(plan, square=True), without, replace(without, square=True)]

@@ -104,7 +104,7 @@ def _mask_values(views, options):
             for x, y, scaled in ((a, b, False), (a / s, b / t, True)):
                 added = how == "add" and min(abs(x), abs(abs(x) - 1)) < 1e-6  # 0, or the mask
                 if checks.difference(y, x) < 1e-4 and not added:
-                    x = 0.0 if abs(x) < 1e-9 else x
+                    x = 0.0 if abs(x) < 1e-7 else x
                     found.setdefault((how, part), Switch(
                         "mask value too high", {"masking": Masking(how, part, x, scaled)},
                         mask_value_text(how, f"{x:.6g}")))
