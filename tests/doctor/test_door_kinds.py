@@ -140,6 +140,32 @@ class OfAList:
         return np.concatenate([*np.moveaxis(context, 1, 0)], -1) @ self.weights[-1]
 
 
+class OfADict(OfAList):
+    """Its matrices are in a dict."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.params = dict(zip(("query", "key", "value", "out"), self.weights))
+        del self.weights
+
+    def forward(self, x, memory):
+        self.weights = [self.params[name] for name in ("query", "key", "value", "out")]
+        return super().forward(x, memory)
+
+
+class OfOneMatrix(OfAList):
+    """Three matrices stand side by side in one."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.W_qkv, self.W_o = np.concatenate(self.weights[:3], -1), self.weights[3]
+        del self.weights
+
+    def forward(self, x, memory):
+        self.weights = [*np.split(self.W_qkv, 3, -1), self.W_o]
+        return super().forward(x, memory)
+
+
 def turn(y, cos, sin):
     a, b = y.chunk(2, -1)
     return y * cos + torch.cat((-b, a), -1) * sin
@@ -238,6 +264,8 @@ SAID = {
     "OfLayers": ("healthy", [], "called as (x)"),
     "OfLayersUnscaled": ("sick", ["no scale"], "called as (x)"),
     "OfAList": ("healthy", [], "forward is called as (x, memory)"),
+    "OfADict": ("healthy", [], "forward is called as (x, memory)"),
+    "OfOneMatrix": ("healthy", [], "forward is called as (x, memory)"),
     "GivenTables": ("healthy", [], "rotary_cos=angles of RoPE"),
     "OnlyKeysTurn": ("sick", ["RoPE not on both"], "rotary_sin=angles of RoPE"),
     "LastAxisOfTheMask": ("healthy", [], "mask: (i, j, b), True = masked"),

@@ -15,6 +15,10 @@ from .entry import Entry
 from .plan import LAYER
 from .trial import tried
 
+# Names of arrays, and of what holds them, that say nothing of q, k, v or o; and of packed ones.
+HELD = re.compile(r"b|bias(es)?|w|weights?|kernel|mat(rix|rices)?|params?|parameters|theta|layers")
+PACKED = re.compile(r"((w|b|weights?|bias)_?)?qkv(_?(w|b|weights?|bias|proj))?")
+
 
 def layer(plan, sample, name):
     """Return the Entry of a class that is no module and holds its weights as arrays.
@@ -26,30 +30,29 @@ def layer(plan, sample, name):
                    if callable(getattr(plan.program, one, None))), None)
     held = _held(sample, plan.d_model)
     arrays = {path: _at(sample, path) for path in held}
-    matrices = {letter: path for path, (kind, letter) in held.items() if kind == "W"}
-    biases = {letter: path for path, (kind, letter) in held.items() if kind == "b"}
-    if not method or not set("qkv") <= set(matrices):
+    letters = {kind: "".join(some for one, some in held.values() if one == kind) for kind in "Wb"}
+    if not method or not set("qkv") <= set(letters["W"]):
         raise _subject.RefusalError(
             "is neither a torch module nor a Keras layer, and holds no arrays that are called W_q, "
             "W_k and W_v")
 
     def made(weights, n_heads, transposed=False):
         one = plan.made(weights["W_q"].shape[1], n_heads)
-        for letter, path in matrices.items():
-            w = weights[f"W_{letter}"]
-            _put(one, path, w.T if transposed else w, n_heads)
-        for letter, path in biases.items():
-            b = weights[f"b_{letter}"]
-            one_row = not isinstance(arrays[path], list) and arrays[path].ndim == 2
-            _put(one, path, b[None] if one_row else b, n_heads)
+        for path, (kind, some) in held.items():
+            w = [checks.to_numpy(weights[f"{kind}_{letter}"]) for letter in some]
+            w = backends.like(np.concatenate(w, axis=-1), weights["W_q"])
+            one_row = kind == "b" and getattr(arrays[path], "ndim", 1) == 2
+            _put(one, path, w.T if transposed and kind == "W" else w[None] if one_row else w,
+                 n_heads)
         return one
 
     def ask(one, **given):
         return getattr(one, method)(**given)
 
-    one = Weighted(made, getattr(sample, method), ask, (*matrices,), (*biases,))
-    return entry_of(one, plan.d_model, plan.n_heads, backends.of(arrays[matrices["q"]]),
-                    f"{name}{method} is ")
+    one = Weighted(made, getattr(sample, method), ask, (*letters["W"],), (*letters["b"],))
+    first = next(iter(arrays.values()))
+    return entry_of(one, plan.d_model, plan.n_heads, backends.of(
+        first[0] if isinstance(first, list) else first), f"{name}{method} is ")
 
 
 class Weighted(NamedTuple):
@@ -115,8 +118,7 @@ def _is_transposed(one, weights, trial, form):
 
 
 def _held(sample, d_model):
-    """Return {path: (kind, letter)} of the arrays in an object; a list may hold W_q, W_k, W_v, W_o.
-    """
+    """Return {path: (kind, letters)} of the arrays in an object; some may be in one list."""
     held = {path: meant for path in _paths(sample) if (meant := _meaning(path))}
     if not {"q", "k", "v"} <= {letter for kind, letter in held.values() if kind == "W"}:
         for path in _paths(sample):
@@ -166,16 +168,17 @@ def _put(home, path, array, n_heads):
 
 
 def _meaning(path):
-    """Return ("W" or "b", a letter of qkvo) for a path such as ("q_proj", "params", "W"), or ""."""
+    """Return ("W" or "b", letters of qkvo) for a path such as ("q_proj", "params", "W"), or ""."""
     words = [str(name).lstrip("_") for name in path]
-    for kind, pattern in (("b", names.BIAS), ("W", names.WEIGHT)):
+    kind = "b" if re.fullmatch(r"(b|bias(es)?|beta)(_?qkv)?", words[-1]) else "W"
+    if PACKED.fullmatch(words[-1].lower()):
+        return kind, "qkv"
+    for its_kind, pattern in (("b", names.BIAS), ("W", names.WEIGHT)):
         letter = names.letter_of(words[-1], pattern)
         if letter:
-            return kind, letter
+            return its_kind, letter
     letters = [letter for word in reversed(words) if (letter := guess.letter(word))]
-    kind = "b" if re.fullmatch(r"b|bias(es)?|beta", words[-1]) else "W"
-    known = len(words) == 1 or re.fullmatch(r"b|bias(es)?|w|weights?|kernel|mat(rix)?",
-                                            words[-1].lower())
+    known = len(words) == 1 or any(HELD.fullmatch(word.lower()) for word in words[-2:])
     return (kind, letters[0]) if letters and known else ""
 
 
