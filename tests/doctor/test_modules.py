@@ -127,7 +127,7 @@ def test_an_order_that_was_only_guessed_is_a_note():
     report = doctor.examine(Turned, "layer", call=call, self_attention=True)
     assert (report.verdict, report.names) == ("healthy", [])
     assert report.notes[0].startswith(
-        "If the roles are as guessed, it has this fault: packed order (read as [")
+        "If the roles are as guessed, it has this fault: wrong projection (q is made by b and ")
     roles = dict(zip("qkvo", "abcd", strict=True))
     report = doctor.examine(Turned, "layer", call=call, self_attention=True, roles=roles)
     assert report.verdict == "sick"
@@ -161,7 +161,7 @@ def test_what_else_is_wrong_is_named_besides_an_order_that_was_guessed():
             self.names = "bacd"
     report = doctor.examine(Turned, "layer", call=call)
     assert (report.verdict, report.names) == ("sick", [("no scale",)])
-    assert "packed order" in report.notes[0]
+    assert "wrong projection" in report.notes[0]
 
 
 def test_what_holds_no_weights_that_can_be_found_is_not_examined():

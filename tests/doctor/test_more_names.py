@@ -455,3 +455,36 @@ def test_a_diagonal_that_is_one_off_is_named_with_a_mask_on_top(step, names, mas
         return Cross.weights(self, scores, keep if masked else None).nan_to_num()
     options = {} if masked else {"masks": "none", "call": lambda m, x, memory, keep: m(x)}
     assert examined(of(Alone, weights=weights), causal=True, **options).names == names
+
+
+# --- positions in decoding
+
+def decoder(restarts="", scale=True):
+    def step(q, k, v, cache):
+        held, values = cache or (k[:, :, :0], v[:, :, :0])
+        past, n = held.shape[2], q.shape[2]
+
+        def at(x, letter):
+            if letter in restarts:
+                return turned(x)
+            return turned(torch.cat([x.new_zeros(*x.shape[:2], past, x.shape[3]), x], 2))[
+                :, :, past:]
+        held, values = torch.cat([held, at(k, "k")], 2), torch.cat([values, v], 2)
+        hidden = torch.ones(n, past + n, dtype=torch.bool).triu(past + 1)
+        scores = at(q, "q") @ held.mT / (q.shape[-1] ** 0.5 if scale else 1.0)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+        return weights @ values, (held, values)
+    return step
+
+
+@pytest.mark.parametrize("restarts", ["", "qk", "q", "k"])
+def test_positions_that_restart_in_each_chunk_are_named(restarts):
+    report = doctor.examine_decoder(decoder(restarts), framework="torch")
+    assert report.names == ([("positions restart",)] if restarts else [])
+    assert report.verdict == ("sick" if restarts else "healthy")
+    assert any("RoPE" in note for note in report.notes) == (not restarts)
+
+
+def test_rope_in_a_decoder_hides_no_fault():
+    report = doctor.examine_decoder(decoder(scale=False), framework="torch")
+    assert report.names == [("no scale",)]

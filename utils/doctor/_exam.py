@@ -131,7 +131,8 @@ class Exam:
         """Return the smallest sets of Switches that explain all answers so far."""
         switches = self.level.switches(self.ask)
         found, tried, sets = _search.search(switches, self.agrees, self.level.largest,
-                                            rare=self.level.rare(), alone=self.level.alone())
+                                            rare=self.level.rare(), alone=self.level.alone(),
+                                            beside=self.level.beside())
         if not found and tried < sets:
             self.untried = f"{tried:,} of {sets:,}"
         return found

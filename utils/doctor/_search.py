@@ -39,22 +39,23 @@ class Search(NamedTuple):
     sets: int
 
 
-def search(switches, agrees, largest=LARGEST, seconds=None, least=LEAST, rare=(), alone=()):
+def search(switches, agrees, largest=LARGEST, seconds=None, least=LEAST, rare=(), alone=(),
+           beside=()):
     """Return the Search for all smallest sets of switches for which ``agrees(settings)`` is true.
 
     Its ``found`` is [()] if no switch is needed, and [] if no set agrees. Two switches with a
     setting in common are never in one set. Sets of the last switches are tried first.
-    ``seconds``: SECONDS by default. ``rare``: switches that are in no set of three. ``alone``: sets
-    of switches that are tried as they are.
+    ``seconds``: SECONDS by default. ``rare``: switches that are in no set of three. ``alone``:
+    switches that are in no set with others, but with each of ``beside``.
     """
     end, tried = time.thread_time() + (SECONDS if seconds is None else seconds), 0
     largest = min([largest, *_most])
     pools = [[*rare, *switches] if size < 3 else switches for size in range(1 + largest)]
-    further = [some for some in alone if len(some) <= largest]
-    sets = sum(math.comb(len(pool), size) for size, pool in enumerate(pools)) + len(further)
+    further = ([], [(one,) for one in alone], [*itertools.product(beside, alone)], [])
+    sets = sum(math.comb(len(pool), size) + len(further[size]) for size, pool in enumerate(pools))
     for size, pool in enumerate(pools):
-        found, mine = [], [some for some in further if len(some) == size]
-        for some in reversed([*itertools.combinations(pool, size), *mine]):
+        found, least = [], least + len(further[size])
+        for some in reversed([*itertools.combinations(pool, size), *further[size]]):
             if size > 1 and tried >= least and time.thread_time() > end:
                 return Search(found[::-1], tried, sets)
             tried += 1

@@ -179,6 +179,9 @@ DECODING = (
           CACHE + ", and what is returned", "kv_cache"),
     Fault("cache overwritten", "decoding", "New keys and values replace those in the cache.",
           CACHE + ": concatenate along the sequence", "kv_cache"),
+    Fault("positions restart", "decoding",
+          "The positions of a new chunk begin at 0; expected behind those in the cache.",
+          "the offset of the positions, which is the number of keys in the cache", "kv_cache"),
     Fault("keys cached, values not", "decoding",
           "Queries attend to earlier keys, but their values are lost.", CACHE, "kv_cache"),
 )

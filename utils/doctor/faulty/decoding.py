@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from . import kernel
+from . import designs, kernel
 from .kernel import Band
 
 
@@ -22,6 +22,7 @@ class DecodingFaults(kernel.Faults):
     # Which chunks get the causal mask: "always", "never", "after the first chunk", "in the first
     # chunk"; or, with a cache, "one too late" or "one too early".
     masked: str = "always"
+    restarts: str = ""              # letters whose positions, for RoPE, start at 0 in each chunk
 
 
 RIGHT = DecodingFaults()
@@ -36,16 +37,26 @@ def decode(q, k, v, chunks, faults=RIGHT, **settings):
     contexts, held, end = [], None, 0
     for chunk in chunks:
         new = slice(end, end + chunk)
-        keys, values, held = CACHES[faults.cache](held, k[:, :, new], v[:, :, new])
+        queries, keys = _turned(q[:, :, new], k[:, :, new], faults, end)
+        keys, values, held = CACHES[faults.cache](held, keys, v[:, :, new])
         its_band = _chunk_band(faults.band, faults.masked, first=end == 0)
         its_align = faults.align
         if its_align == "top_left of several":
             its_align = "top_left" if chunk > 1 else "bottom_right"
-        context, _ = kernel.attention(q[:, :, new], keys, values, None, faults, align=its_align,
-                                      band=its_band)
+        context, _ = kernel.attention(queries, keys, values, None, faults, align=its_align,
+                                      band=its_band, rotary=None)
         contexts.append(context)
         end += chunk
     return np.concatenate(contexts, axis=2)
+
+
+def _turned(q, k, faults, start):
+    """Return q and k of a chunk, rotated by their positions, of which the first is ``start``."""
+    if not faults.rotary:
+        return q, k
+    return tuple(designs.rotated(x, designs.Rotary(*faults.rotary),
+                                 0 if letter in faults.restarts else start)
+                 for letter, x in (("q", q), ("k", k)))
 
 
 def _chunk_band(band, masked, first):

@@ -8,7 +8,7 @@ from ... import checks
 from .. import _search, _subject, faulty
 from .._search import Switch
 from ..probes import run as probe_run
-from . import kernel_cases, kernel_constants, kernel_switches
+from . import designs, kernel_cases, kernel_constants, kernel_switches
 from .kernel_cases import CONFIRM, LARGE, SEARCH, SECOND, Case, Form
 from .level import Level
 
@@ -89,7 +89,14 @@ class Decoding(Level):
         two = [kernel_cases.shape(self.form, which) for which in (SEARCH, SECOND)]
         estimated = kernel_constants.constants(lambda q, k, v, keep: ask(q, k, v, (q.shape[2],)),
                                                two, self.options, "no mask")
-        return [*SWITCHES, *estimated, *kernel_switches.switches(self.form, self.options)]
+        return [*designs.rotations(), *SWITCHES, *estimated,
+                *kernel_switches.switches(self.form, self.options)]
+
+    def alone(self):
+        """Return the Switches of positions that start again in each chunk."""
+        return [Switch("positions restart", one.settings | {"restarts": letters},
+                       f"the positions of {' and '.join(letters)}, by which RoPE rotates")
+                for one in designs.rotations() for letters in ("qk", "q", "k")]
 
     def probes(self, subject):
         """Return the Findings of the probes that fit such a decoder."""

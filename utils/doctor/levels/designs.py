@@ -37,8 +37,12 @@ def of_kernels():
 
 def of_layers():
     """Return the further Switches of designs that a layer may have."""
-    rotations = [_rotation(Rotary(pairing, base)) for base in BASES for pairing in PAIRINGS]
-    return [Switch("sink", {"sink": 0.0}, "of 0"), *_norms(), *rotations]
+    return [Switch("sink", {"sink": 0.0}, "of 0"), *norms(), *rotations()]
+
+
+def rotations():
+    """Return the Switches of rotary positions."""
+    return [_rotation(Rotary(pairing, base)) for base in BASES for pairing in PAIRINGS]
 
 
 def activated():
@@ -47,21 +51,20 @@ def activated():
             for letters in ("q", "k", "v", "qk", "qv", "kv", "qkv")]
 
 
-def turned():
-    """Return sets of Switches of rotary positions that no option has promised.
-
-    They are mistakes, rotations the other way and rotations of a part of each head; each is there
-    alone and beside a norm of q and k.
-    """
+def turned(sign=1):
+    """Return the Switches of a mistake in rotary positions, which no option has promised."""
     found = []
-    for base, pairing, sign in itertools.product(BASES, PAIRINGS, (1, -1)):
-        settings, faults = _rope((pairing, base))
-        settings = settings if sign == 1 else {"rotary": Rotary(pairing, base, sign)}
-        found += [Switch(one.fault, settings | one.settings, one.detail) for one in faults
-                  if "rotary" not in one.settings]
-        found += [_rotation(Rotary(pairing, base, sign, share)) for share in SHARES
-                  if (sign, share) != (1, 1.0)]
-    return [(one,) for one in found] + [(norm, one) for norm in _norms() for one in found]
+    for base, pairing in itertools.product(BASES, PAIRINGS):
+        _, faults = _rope((pairing, base))
+        found += [Switch(one.fault, {"rotary": Rotary(pairing, base, sign)} | one.settings,
+                         one.detail) for one in faults if "rotary" not in one.settings]
+    return found
+
+
+def other_rotations():
+    """Return the Switches of rotations the other way, or of a part of each head."""
+    ways = itertools.product(PAIRINGS, BASES, (1, -1), SHARES)
+    return [_rotation(Rotary(*way)) for way in ways if way[2:] != (1, 1.0)]
 
 
 def _rotation(rotary):
@@ -72,7 +75,8 @@ def _rotation(rotary):
                   f"{PAIRINGS[rotary.pairing]}, base {rotary.base:,.0f}{part}")
 
 
-def _norms():
+def norms():
+    """Return the Switches of a norm of q and k."""
     return [Switch("normalised queries and keys", {"unit": unit}, how) for unit, how in (
         ("rms", "by their root mean square"), ("layer", "as a LayerNorm does"))]
 

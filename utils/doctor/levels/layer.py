@@ -62,18 +62,23 @@ class Layer(Level):
         """Return the Switches to try, with the constants that are estimated from the program."""
         found = designs.of_kernels() if self.form.own else []
         found += designs.activated() if self.form.own else []
-        found += designs.of_layers() if self.form.own and self.form.self_attention else []
+        found += designs.of_layers() if self._in_itself() else []
         found += layer_switches.rare(self.form, self.one_head())
         parts = self.options.parts
         return (designs.unpromised(found, parts) + layer_switches.switches(self.form, self.options)
                 + designs.unpromised(self._constants(ask), parts))
 
     def alone(self):
-        """Return the sets of Switches of a mistake in rotary positions, for a module."""
-        if not (self.form.own and self.form.self_attention):
-            return []
-        return [some for some in designs.turned()
-                if len(designs.unpromised(some, self.options.parts)) == len(some)]
+        """Return the Switches of rotary positions, mistakes and other ways, for a module."""
+        found = [*designs.turned(), *designs.turned(-1), *designs.other_rotations()]
+        return designs.unpromised(found if self._in_itself() else [], self.options.parts)
+
+    def beside(self):
+        """Return the Switches of a norm of q and k, for a module."""
+        return designs.unpromised(designs.norms() if self._in_itself() else [], self.options.parts)
+
+    def _in_itself(self):
+        return self.form.own and self.form.self_attention
 
     def one_head(self):
         """Return whether the layer is an instance with one head."""

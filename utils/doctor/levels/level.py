@@ -47,7 +47,11 @@ class Level(ABC):
         return []
 
     def alone(self):
-        """Return further sets of Switches, which are tried as they are, without others."""
+        """Return further Switches, which are tried one by one, or with one of ``beside``."""
+        return []
+
+    def beside(self):
+        """Return Switches, each of which is tried together with each of ``alone``."""
         return []
 
     @abstractmethod
