@@ -203,7 +203,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("line", [
-    'sys.path.append("../shared")', "sys.path.insert(0, str(Path(__file__).parent.parent / 'shared'))",
+    'sys.path.append("../shared")',
+    "sys.path.insert(0, str(Path(__file__).parent.parent / 'shared'))",
     "sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'shared'))",
     "sys.path.append(unknown())\nsys.path.append('../shared')"])
 def test_a_folder_that_a_file_adds_to_the_path_is_searched(project, line):

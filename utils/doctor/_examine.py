@@ -126,7 +126,7 @@ def _at_the_door(program, given):
 def _best(program, name, entry, given):
     """Return (Report, Entry): the Entry that needs the fewest faults, of one and its others.
 
-    First, sets of at most one fault are tried for all of them.
+    First, sets of at most one fault are tried for all of them; that is enough for a likely call.
     """
     entries, found = (entry, *entry.others), []
     for most in (1, None) if len(entries) > 1 else (None,):
@@ -139,8 +139,8 @@ def _best(program, name, entry, given):
             found.append((_rank(report, one), len(found), report))
             if report.verdict == "healthy" and one.likely:
                 break
-        (unexplained, _, faults), n, report = min(found)
-        if not unexplained and faults < 2:
+        (unexplained, unlikely, faults), n, report = min(found)
+        if not unexplained and not unlikely and faults < 2:
             break
     return report, entries[n]
 
