@@ -251,8 +251,8 @@ class OneLess(Base):
 '''
 # {name: (verdict, faults, what must be said)}
 SAID = {
-    "OnlySwitches": ("healthy", [], "which only turns a causal mask on"),
-    "SwitchesTooEarly": ("sick", ["causal off by one"], "which only turns a causal mask on"),
+    "OnlySwitches": ("healthy", [], "attn_mask only turns a causal mask on, what it holds is not"),
+    "SwitchesTooEarly": ("sick", ["causal off by one"], "attn_mask only turns a causal mask on"),
     "GlobalSizes": ("healthy", [], "it has d_model = 12 and 2 heads"),
     "flagged": ("healthy", [], "also called as (query=q, key=k, value=v, causal=True)"),
     "flagged_late": ("sick", ["causal off by one"], "causal=True)"),

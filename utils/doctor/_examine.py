@@ -76,7 +76,7 @@ def examine(program, level=None, **options):
     found = _at_the_door(program, options)
     if found.verdict != "could not examine" or (found.called and not OF_MODULES & options.keys()):
         return found
-    return report if options else replace(found, headline=report.headline)
+    return report if options else found
 
 
 def _as_it_is(program, examiner, options):

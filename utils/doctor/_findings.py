@@ -9,6 +9,11 @@ CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values
            "unmasked": "the output without a mask", "": "numbers, but not zeros and no average"}
 
 
+NEXT_FAILED = "Next, look for the line that makes the first of these fail: {}."
+NEXT = ("Next, check what was assumed of the call, above all of its mask. If that is right, it is "
+        "another design, or a mistake without a name: compare it with the equation line by line.")
+
+
 def of_problem(problem):
     """Return the verdict on a program that never gave an output of the right form."""
     return "could not examine" if problem.startswith(("raises", "needs")) else "sick"
@@ -97,8 +102,9 @@ def probed(exam):
     """Return the sentences of the probes that fail, and one on the probes that pass."""
     ran = [found for found in exam.level.probes(exam.subject)
            if found.ok is not None and found.probe not in ("fully masked row", "untouched")]
-    sentences = [f"{found.probe}: {found.sentence}" for found in ran if not found.ok]
+    failed = [found for found in ran if not found.ok]
+    sentences = [f"{found.probe}: {found.sentence}" for found in failed]
     passed = [found.probe for found in ran if found.ok]
     if passed:
         sentences.append(f"These probes find nothing: {', '.join(passed)}.")
-    return sentences
+    return [*sentences, NEXT_FAILED.format(failed[0].probe) if failed else NEXT]

@@ -68,7 +68,7 @@ class Report:
         items += [f"Note: {note}" for note in self.notes + assumed] + [self.evidence]
         found += [("item", text) for text in items if text]
         if self.adapter:
-            found += [("item", "Complete this below it:"), ("code", self.adapter),
+            found += [("item", "Add this below it, and replace each ...:"), ("code", self.adapter),
                       ("item", "Then:"), ("code", self.then)]
         return found
 

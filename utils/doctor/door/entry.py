@@ -52,7 +52,7 @@ def entries(trial, made):
             notes=notes(plan, trial.reading), unasked=unasked(plan), **more)
 
     first, *others = trial.meanings()
-    others = [one(plan, likely=bool(plan.mask) and not first.sure) for plan in others]
+    others = [one(plan, likely=bool(plan.mask)) for plan in others]
     others += [one(plan, likely=False) for plan in trial.further()]
     return one(first, others=tuple(others), both=tuple(map(one, trial.both)),
                likely=bool(first.mask) or not first.masked)

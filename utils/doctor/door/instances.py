@@ -71,10 +71,13 @@ def of_trial(program, trial, name, options):
 
 
 def caller(plan, n_heads):
-    """Return ``call(module, x, memory, keep)`` for the doctor, by a plan."""
-    def call(module, x, memory, keep):
+    """Return ``call(module, x, memory, keep, n_heads=None)`` for the doctor, by a plan."""
+    fixed = n_heads
+
+    def call(module, x, memory, keep, n_heads=None):
         sides = (x, x, x) if plan.alone else (x, memory, memory)
-        return carried_out(Target(module, x, heads_of(module) or n_heads), plan, sides, keep)
+        target = Target(module, x, n_heads or heads_of(module) or fixed)
+        return carried_out(target, plan, sides, keep)
     return call
 
 

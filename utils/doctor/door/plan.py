@@ -142,13 +142,14 @@ class CallPlan:
         how = ", ".join(name if name == role else f"{name}={names.said(name, role)}"
                         for name, role in self.roles + tuple(
                             (name, "mask") for name in [self.masked] if name) + self.flags)
-        text = f"called as ({how}){AXES[self.base][self.axes]}" + ", causal by itself" * self.causal
+        text = f"called as ({how}){AXES[self.base][self.axes]}"
+        if self.switch:
+            return f"{text}; {self.masked} only turns a causal mask on, what it holds is not used"
+        text += ", causal by itself" * self.causal
         if not self.masked:
             return text
         if not self.mask:
             return f"{text} without {self.masked}, which was not examined"
-        if self.switch:
-            return f"{text}, which only turns a causal mask on: what it holds is not used"
         return f"{text}; {self.masked}: {self.mask.words()}{'' if self.sure else ' (assumed)'}"
 
 

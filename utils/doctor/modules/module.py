@@ -45,6 +45,7 @@ class Module:
             roles, packed = known.roles, known.packed
         if known and call in PLAIN.values():
             call, batch_first = known.call, True  # it knows its own layout
+        self.sized = "n_heads" in inspect.signature(call).parameters
         self.weights_argument = _weights_argument(sample, call)
         self.call = call if batch_first else libraries.sequence_first(call, 1)
         self.build, self.built, self.written = build, {}, {}
@@ -86,7 +87,8 @@ class Module:
             if new & {*slot.letters}:
                 slots.write(module, slot, weights, n_heads)
         self.written[id(module)] = weights
-        return self.call(module, x, memory, keep, **asked)
+        return self.call(module, x, memory, keep, **asked | (
+            {"n_heads": n_heads} if self.sized else {}))
 
     def with_returned_weights(self, *args):
         """Return (out, weights); for a module with a ``weights_argument``."""
