@@ -48,6 +48,17 @@ def test_sets_of_the_last_switches_come_first_and_are_found_in_order():
     assert _search.search([A, B, C, D], lambda s: s in both) == ([(A, B), (C, D)], 11, 15)
 
 
+def test_rare_switches_are_in_no_set_of_three_and_others_only_beside_those_that_are_named():
+    asked = []
+    found = _search.search([A, B], lambda settings: asked.append("".join(sorted(settings))),
+                           rare=[C], alone=[D], beside=[A])
+    assert found == ([], 9, 9)
+    assert sorted(asked) == sorted(["", *"abcd", "ab", "ac", "bc", "ad"])
+    both = [{"a": 1, "d": 1}, {"b": 1, "c": 1}]
+    assert _search.search([A, B], lambda s: s in both, rare=[C], alone=[D], beside=[A]).found == [
+        (C, B), (A, D)]
+
+
 def test_two_values_of_one_setting_do_not_go_together():
     assert _search.merged((A, B)) == {"a": 1, "b": 1}
     assert _search.merged((A, OTHER_A)) is None

@@ -21,9 +21,7 @@ SCALES = {"right": lambda h, d, n: d ** -0.5, "none": lambda h, d, n: 1.0,
 DIVISORS = {"head": lambda h, d: d, "model": lambda h, d: h * d}
 # What a fully masked row may get: weights of "zeros", NaN, all equal, or as without a mask.
 FULLY_MASKED = ("zeros", "nan", "average", "unmasked")
-# What a recipe for fully masked rows may set to 0: their weights, those of all masked keys, or each
-# NaN in the context.
-EMPTIED = ("", "rows", "masked", "context")
+EMPTIED = ("", "rows", "context")  # what is 0 then: the weights of such rows, or NaN in the context
 
 
 class Masking(NamedTuple):
@@ -141,14 +139,12 @@ def _afterwards(weights, parts, shape, faults):
         weights = weights * DIVISORS[faults.divided](shape[1], shape[3]) ** -0.5
     if faults.dropped == "last":
         weights = np.concatenate([1.0 - weights.sum(-1, keepdims=True), weights[..., :-1]], axis=-1)
-    if faults.emptied in ("rows", "masked"):
-        allowed = np.ones(weights.shape, dtype=bool)
-        for part in parts.values():
-            allowed &= True if part is None else part
-        if faults.emptied == "rows":
-            allowed = allowed.any(axis=KEYS, keepdims=True)
-        weights = np.where(allowed, weights, 0.0)
-    return weights
+    if faults.emptied != "rows":
+        return weights
+    allowed = np.ones(weights.shape, dtype=bool)
+    for part in parts.values():
+        allowed &= True if part is None else part
+    return np.where(allowed.any(axis=KEYS, keepdims=True), weights, 0.0)
 
 
 def _repeated(x, n_heads, tile):

@@ -45,10 +45,10 @@ def rotations():
     return [_rotation(Rotary(pairing, base)) for base in BASES for pairing in PAIRINGS]
 
 
-def activated():
-    """Return the Switches of a ReLU on the projections."""
+def activated(*choices):
+    """Return the Switches of a ReLU on the projections, for each of these choices of letters."""
     return [Switch("activated projections", {"relu": letters}, f"of {', '.join(letters)}")
-            for letters in ("q", "k", "v", "qk", "qv", "kv", "qkv")]
+            for letters in choices]
 
 
 def turned(sign=1):

@@ -134,7 +134,7 @@ def _windows(weights, options):
     aligns = ("top_left",) if square else ("top_left", "bottom_right")
     for align in aligns:
         left, right = fit.reach(weights, align)
-        if (left, right) in ((None, None), (0, 0)):  # own tokens only: "weights not used"
+        if (left, right) == (None, None) or (square and left == right == 0):  # "weights not used"
             continue
         limited_before = left is not None and left > 0
         if limited_before or not options.causal:

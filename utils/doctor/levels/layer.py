@@ -61,7 +61,7 @@ class Layer(Level):
     def switches(self, ask):
         """Return the Switches to try, with the constants that are estimated from the program."""
         found = designs.of_kernels() if self.form.own else []
-        found += designs.activated() if self.form.own else []
+        found += designs.activated("qk", "qkv") if self.form.own else []
         found += designs.of_layers() if self._in_itself() else []
         found += layer_switches.rare(self.form, self.one_head())
         parts = self.options.parts
@@ -69,9 +69,14 @@ class Layer(Level):
                 + designs.unpromised(self._constants(ask), parts))
 
     def alone(self):
-        """Return the Switches of rotary positions, mistakes and other ways, for a module."""
-        found = [*designs.turned(), *designs.turned(-1), *designs.other_rotations()]
-        return designs.unpromised(found if self._in_itself() else [], self.options.parts)
+        """Return the Switches of rotary positions, mistakes and other ways, for a module.
+
+        A ReLU on some of its projections is there, too.
+        """
+        found = designs.activated("q", "k", "v", "qv", "kv") if self.form.own else []
+        if self._in_itself():
+            found += [*designs.turned(), *designs.turned(-1), *designs.other_rotations()]
+        return designs.unpromised(found, self.options.parts)
 
     def beside(self):
         """Return the Switches of a norm of q and k, for a module."""

@@ -25,7 +25,7 @@ def heads(answer):
                      framework="torch")
     if report.verdict == "sick" and not report.headline.startswith("identical calls"):
         unused = probes.without_gradient(layer, layer(x))
-        if report.headline.startswith("packed order") and unused:
+        if report.headline.startswith(("packed order", "wrong projection")) and unused:
             return unused  # such as W_v, where v is made with W_k
         return f"The doctor says:\n{report}"
     with probes.seeded():  # another design, of which the doctor knows nothing, may be right
