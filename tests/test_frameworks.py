@@ -50,7 +50,8 @@ def test_a_missing_tensorflow_is_named_with_the_command_that_installs_it():
                "frameworks.tensorflow()\n")
     last = done.stderr.strip().splitlines()[-1]
     assert done.returncode == 1
-    assert last == "ImportError: TensorFlow is missing: pip install tensorflow-cpu==2.21.0"
+    package = setup.pinned("tensorflow-cpu")
+    assert last == f"ImportError: TensorFlow is missing: pip install {package}"
 
 
 def test_a_failing_import_leaves_no_file_open_and_stderr_as_it_was(monkeypatch, capfd):
@@ -93,7 +94,7 @@ def test_jax_before_0_8_had_another_name_for_the_context(monkeypatch):
 
 def test_a_missing_jax_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    with raises(ImportError, "JAX is missing: pip install jax==0.10.2"):
+    with raises(ImportError, f"JAX is missing: pip install {setup.pinned('jax')}"):
         frameworks.jax()
 
 
@@ -162,7 +163,7 @@ def test_onnx_comes_with_its_reference():
 def test_a_missing_onnx_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.setattr(setup, "install", pytest.fail)
-    with raises(ImportError, "ONNX is missing: pip install onnx==1.23.2"):
+    with raises(ImportError, f"ONNX is missing: pip install {setup.pinned('onnx')}"):
         frameworks.onnx()
 
 
@@ -177,7 +178,7 @@ def test_a_missing_onnx_is_installed_on_colab_beside_what_is_there(monkeypatch):
         monkeypatch.setitem(sys.modules, "onnx", here)
     monkeypatch.setattr(setup, "install", install)
     assert frameworks.onnx() is here
-    assert asked == [(["onnx==1.23.2"], [("numpy", version("numpy"))])]
+    assert asked == [([setup.pinned("onnx")], [("numpy", version("numpy"))])]
     frameworks.onnx()
     assert len(asked) == 1
 

@@ -1,6 +1,5 @@
 """What the setup cell calls says what is missing or too old, and installs only on Colab."""
 
-import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -103,25 +102,34 @@ def test_installed_knows_both_names_of_tensorflow(monkeypatch):
     assert setup.installed("numpy") is None
 
 
-def pins(name):
-    """Return the versions that a requirements file pins, package -> version."""
-    return dict(re.findall(r"^([\w-]+)==([\d.]+)", (ROOT / name).read_text("utf-8"), re.MULTILINE))
-
-
 def test_floors_are_the_versions_of_colab():
-    ours, theirs = pins("requirements.txt"), pins("requirements-colab.txt")
+    ours, theirs = map(setup.pins, ("requirements.txt", "requirements-colab.txt"))
     for name, floor in setup.FLOORS.items():
         assert setup.numbers(floor) <= setup.numbers(ours[name])
         if name != "torch":
             assert floor == theirs[name]
 
 
+def test_a_package_is_named_as_it_is_pinned_and_without_a_version_elsewhere(monkeypatch, tmp_path):
+    (tmp_path / "requirements.txt").write_text("# all\njax==0.10.2  # for one page\nonnx==1\n")
+    monkeypatch.setattr(setup, "COURSE", tmp_path)
+    assert [setup.pinned(name) for name in ("jax", "onnx", "numpy")] == [
+        "jax==0.10.2", "onnx==1", "numpy"]
+    monkeypatch.setattr(setup, "COURSE", tmp_path / "nowhere")
+    assert setup.pinned("jax") == "jax"
+
+
+def test_numpy_of_the_package_is_the_oldest_supported():
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert f'dependencies = ["numpy>={setup.FLOORS["numpy"]}"]' in text
+
+
 def test_every_package_of_colab_s_list_that_pages_import_has_a_floor():
-    pinned = set(pins("requirements-colab.txt")) - {"ipykernel", "tensorflow-cpu"}
+    pinned = set(setup.pins("requirements-colab.txt")) - {"ipykernel", "tensorflow-cpu"}
     # frameworks.onnx() installs the first, and a page does without the second
     assert pinned == {*setup.FLOORS, "onnx", "triton"}
 
 
 def test_onnx_is_the_same_everywhere():
-    assert {pins(name)["onnx"] for name in ("requirements.txt", "requirements-colab.txt")} == {
-        "1.23.2"}   # as in frameworks.onnx(): the page that reads it asserts what it does
+    ours, theirs = map(setup.pins, ("requirements.txt", "requirements-colab.txt"))
+    assert ours["onnx"] == theirs["onnx"]   # the page that reads it asserts what it does

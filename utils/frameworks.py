@@ -30,7 +30,8 @@ def tensorflow():
             import triton  # noqa: F401
         import tensorflow as tf
     except ImportError as error:
-        raise ImportError("TensorFlow is missing: pip install tensorflow-cpu==2.21.0") from error
+        raise ImportError("TensorFlow is missing: pip install "
+                          f"{setup.pinned('tensorflow-cpu')}") from error
     finally:
         os.dup2(saved, 2)
         os.close(saved)
@@ -58,7 +59,7 @@ def jax():
     try:
         import jax
     except ImportError as error:
-        raise ImportError("JAX is missing: pip install jax==0.10.2") from error
+        raise ImportError(f"JAX is missing: pip install {setup.pinned('jax')}") from error
     return jax
 
 
@@ -118,7 +119,7 @@ def onnx():
     Only one page needs ONNX, so the setup cell does not check for it. Raises ImportError, with the
     command that installs it, when it is missing elsewhere.
     """
-    package = "onnx==1.23.2"
+    package = setup.pinned("onnx")
     if find_spec("onnx") is None and setup.on_colab():
         setup.install([package], filter(None, map(setup.installed, setup.FLOORS)))
     try:

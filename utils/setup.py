@@ -10,14 +10,27 @@ from pathlib import Path
 COURSE = Path(__file__).resolve().parents[1]  # the folder that holds utils, chapters and data
 PACKAGE = Path(__file__).resolve().parent.name  # "utils"; "one_equation" where it was installed
 
-# The oldest supported versions: those of Colab, which `make test-colab` runs. For torch it is a
-# newer one, because older builds for the CPU are not available everywhere.
-FLOORS = {"numpy": "2.1.3", "torch": "2.11.0", "matplotlib": "3.10.0", "tqdm": "4.67.1",
-          "einops": "0.8.1", "tensorflow": "2.20.0", "keras": "3.13.2", "jax": "0.7.2",
-          "safetensors": "0.6.2", "tokenizers": "0.22.1", "huggingface-hub": "0.36.0",
-          "tabulate": "0.9.0"}
 # TensorFlow has two distribution names; requirements.txt asks for the smaller build if it exists.
 ALIASES = {"tensorflow": ("tensorflow", "tensorflow-cpu")}
+
+
+def pins(file):
+    """Return {package: version} of a requirements file; {} where the course was installed."""
+    path = COURSE / file
+    text = path.read_text("utf-8") if path.is_file() else ""
+    return dict(re.findall(r"^([\w-]+)==([\w.]+)", text, re.MULTILINE))
+
+
+def pinned(name):
+    """Return a package as requirements.txt pins it, such as "jax==0.10.2", for a message."""
+    version = pins("requirements.txt").get(name)
+    return f"{name}=={version}" if version else name
+
+
+# The oldest supported versions: those of Colab, which `make test-colab` runs, of what the pages
+# import. Of torch, a newer one runs there, as older builds for the CPU cannot be had everywhere.
+FLOORS = {name: version for name, version in pins("requirements-colab.txt").items()
+          if name not in ("tensorflow-cpu", "ipykernel", "onnx", "triton")} | {"torch": "2.11.0"}
 
 
 def installed(name):
