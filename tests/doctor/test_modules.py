@@ -186,7 +186,7 @@ def test_what_cannot_be_built_or_has_no_such_part_is_told_in_a_sentence():
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({}, "`n_heads=…` is missing: a module that is built has a fixed number of heads"),
+    ({}, "it does not say how many heads it has: pass `n_heads=…`"),
     ({"n_heads": 5}, "d_model=12 is not divisible by n_heads=5 (remainder 2); nearest divisors: "
                      "2, 3, 4, 6"),
 ])

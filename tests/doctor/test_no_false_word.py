@@ -107,7 +107,7 @@ def test_what_is_wrong_with_an_option_is_told_in_its_own_words(tmp_path):
     for options, said in (
             ({"level": "layer", "n_heads": 5}, "d_model=12 is not divisible by n_heads=5"),
             ({"level": "kernel", "n_heads": 3}, "n_heads is not an option of the level kernel"),
-            ({"level": "layer", "roles": {"q": "q_proj"}}, "`n_heads=…` is missing")):
+            ({"level": "layer", "roles": {"q": "q_proj"}}, "pass `n_heads=…`")):
         report = examined(tmp_path, text, "built", **options)
         assert (report.verdict, said in report.headline) == ("could not examine", True)
     with pytest.raises(OptionError, match="causal must be one of"):

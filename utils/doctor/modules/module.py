@@ -156,8 +156,7 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
     known = libraries.known(program)
     n_heads = n_heads or (known and known.n_heads)
     if n_heads is None:
-        raise ValueError("`n_heads=…` is missing: a module that is built has a fixed number of "
-                         "heads")
+        raise ValueError("it does not say how many heads it has: pass `n_heads=…`")
     held = slots.named(roles or {}, packed)
     d_model = known.d_model if known else guess.width(program, held[0] if held else None)
     if packed and not known:
