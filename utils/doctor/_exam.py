@@ -171,7 +171,7 @@ class Exam:
         most = "with NaN" if np.isinf(gaps[worst]) else f"by up to {gaps[worst]:.1g}"
         where = f"It equals the reference in these cases: {', '.join(equal)}." if equal else ""
         sentence = (f"It differs from the reference in {len(gaps)} of {len(self.answers)} cases, "
-                    f"{most} ({worst}).")
+                    f"{most} (in the case “{worst}”).")
         return " ".join(filter(None, [sentence, where, self.level.not_searched()]))
 
     def largest(self, settings):
@@ -184,8 +184,11 @@ class Exam:
         program = "The reference"
         if faults:
             program = "Attention with this fault" if faults == 1 else "Attention with these faults"
-        return (f"{program} gives the same outputs in {good} of {len(self.answers)} cases "
-                f"({self.answers[0][1].dtype}, largest difference "
+        masked = sum(case.args[-1] is not None for case, _ in self.answers)
+        which = f", {masked} of them with a mask" if masked else ", all without a mask"
+        which = which if self.level.arguments[-1] == "keep" else ""
+        return (f"{program} gives the same outputs as this program in {good} of "
+                f"{len(self.answers)} cases{which} ({self.answers[0][1].dtype}, largest difference "
                 f"{_search.rounded(self.largest(settings))}).")
 
 

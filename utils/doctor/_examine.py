@@ -76,7 +76,7 @@ def examine(program, level=None, **options):
     found = _at_the_door(program, options)
     if found.verdict != "could not examine" or (found.called and not OF_MODULES & options.keys()):
         return found
-    return report if options else found
+    return report if options else replace(found, headline=report.headline)
 
 
 def _as_it_is(program, examiner, options):
@@ -119,7 +119,8 @@ def _at_the_door(program, given):
         further = _of_entry(program, name, one, given)
         if further.verdict != "healthy":
             return further
-        report = replace(report, called=f"{report.called}; also {one.call}")
+        more = " ".join(filter(None, [report.headline, one.warning]))
+        report = replace(report, called=f"{report.called}; also {one.call}", headline=more)
     return report
 
 
@@ -180,10 +181,11 @@ def _with_notes(report, entry):
     if report.verdict == "healthy" and entry.raises:
         return replace(report, verdict="sick", headline=f"with any mask it raises {entry.raises}. "
                        "Without a mask, it equals the reference.")
-    if report.verdict == "healthy" and entry.unasked:
-        return replace(report, headline=f"it equals the reference. But {entry.unasked} was not "
-                       "examined.")
-    return report
+    if report.verdict != "healthy":
+        return report
+    unasked = f"But {entry.unasked} was not examined." if entry.unasked else ""
+    return replace(report, headline=" ".join(filter(None, [
+        report.headline, unasked, entry.warning])))
 
 
 def _kept(report, program):

@@ -9,7 +9,7 @@ CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values
            "unmasked": "the output without a mask", "": "numbers, but not zeros and no average"}
 
 
-NEXT_FAILED = "Next, look for the line that makes the first of these fail: {}."
+NEXT_FAILED = "Start with {}: look for the line that makes this probe fail."
 NEXT = ("Next, check what was assumed of the call, above all of its mask. If that is right, it is "
         "another design, or a mistake without a name: compare it with the equation line by line.")
 
@@ -106,5 +106,5 @@ def probed(exam):
     sentences = [f"{found.probe}: {found.sentence}" for found in failed]
     passed = [found.probe for found in ran if found.ok]
     if passed:
-        sentences.append(f"These probes find nothing: {', '.join(passed)}.")
+        sentences.append(f"These probes pass: {', '.join(passed)}.")
     return [*sentences, NEXT_FAILED.format(failed[0].probe) if failed else NEXT]

@@ -68,8 +68,8 @@ class Report:
         items += [f"Note: {note}" for note in self.notes + assumed] + [self.evidence]
         found += [("item", text) for text in items if text]
         if self.adapter:
-            found += [("item", "Add this below it, and replace each ...:"), ("code", self.adapter),
-                      ("item", "Then:"), ("code", self.then)]
+            found += [("item", "Add this below the program, with your own code in place of ...:"),
+                      ("code", self.adapter), ("item", "Then:"), ("code", self.then)]
         return found
 
     def __str__(self):

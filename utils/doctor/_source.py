@@ -134,7 +134,9 @@ class Source(types.ModuleType):
                 if not self._run_undecorated(part.node):
                     raise RefusalError(f"{where}, {said(error)}") from error
                 return
-            missing = getattr(error, "name", None) if isinstance(error, ImportError) else None
+            missing = error.name if isinstance(error, ImportError) else None
+            if missing and missing in sys.modules:  # it is there, and lacks something
+                missing = None
             why = (f"needs {missing}, which is not installed ({where})" if missing else
                    f"needs line {part.line} of {self._path.name}, which {said(error)}")
             for name in part.binds:

@@ -85,7 +85,8 @@ def _verdict(exam, names, findings, details):
     if names == [()] and _masked(exam.asked) and not _masked(exam.answers):
         raised = [problem for problem, _ in exam.problems.values() if problem.startswith("raises")]
         problem = raised[0] if raised else "takes no mask"
-        return "could not examine", f'with a mask it {problem}; `masks="none"` examines it without.'
+        return "could not examine", (
+            f'with a mask it {problem}. To examine it without one, pass `masks="none"`.')
     if module and module.roles_problem and not exam.random:
         return "could not examine", f"{module.roles_problem}."
     if names == [()]:

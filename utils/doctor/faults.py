@@ -148,7 +148,7 @@ LAYER = (
     Fault("packed order", "layer", "q, k and v are read from the packed weights in another order.",
           PACKED, "weights_and_apis",
           "https://github.com/jsbaan/transformer-from-scratch/issues/1"),
-    Fault("wrong projection", "layer", "q, k or v is made by the projection of another.",
+    Fault("wrong projection", "layer", "One of q, k and v is made by the projection of another.",
           "the lines that compute q, k and v: which projection does each of them use?",
           "weights_and_apis"),
     Fault("memory ignored", "layer", "k or v is made from x; expected from memory.",

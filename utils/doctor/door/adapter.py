@@ -7,11 +7,12 @@ from .. import _subject
 from . import names
 
 KEEP = ("# keep is None, or ({}) with True = may attend:\n"
-        "    # give it the axes and the meaning of your mask")
+        "    # turn it into what your mask is, such as ~keep[:, 0]")
 ADDED = "None if keep is None else ~keep * -1e9"
 # What an argument gets by its role: in a layer, and in a kernel.
 LAYER = {"x": "x", "q": "x", "k": "memory", "v": "memory", "memory": "memory", "mask": "keep",
-         "padding": "keep", "off": "False", "start": "0", "n": "x.shape[1]", "1": "1",
+         "padding": "keep", "keep": "keep", "off": "False", "start": "0", "n": "x.shape[1]",
+         "1": "1",
          "none": "None"}
 KERNEL = LAYER | {"q": "q", "k": "k", "v": "v", "d": "q.shape[-1]", "√d": "q.shape[-1] ** 0.5"}
 # Options of the doctor, and what asks for them in the code of a forward.

@@ -3,13 +3,16 @@
 from typing import NamedTuple
 
 from . import names
-from .plan import KERNEL, TABLES
+from .plan import ATTENDING, KERNEL, MASKING, TABLES
 
 REPLACED = ("Without a mask it is causal, and a mask that is passed takes the place of the causal "
             "one; it was always passed.")
 NOT_PASSED = "It was called without {}, so what that does is not examined."
-OF_TOKENIZER = ("The attention_mask (b, j) of a tokenizer is 1 for real tokens; here, 1 masks "
-                "them.")
+OF_TOKENIZER = ("But its attention_mask is 1 where keys are masked; that of a tokenizer is 1 for "
+                "real tokens.")
+SWITCH = "But {} only turns a causal mask on: what it holds is not used."
+TO_EXAMINE = ("No mask that was tried fits. To have it examined, write a function that makes one "
+              "of keep: kernel(q, k, v, keep), or call(module, x, memory, keep) for `call=…`.")
 POSITION_0 = ("The table of angles that it got was that of position 0, so its RoPE is not "
               "examined.")
 
@@ -38,6 +41,7 @@ class Entry(NamedTuple):
     leak: str = ""
     raises: str = ""
     unasked: str = ""
+    warning: str = ""   # a sentence, to follow "it equals the reference"
     call: str = ""      # how it is called, without how it was built
 
 
@@ -49,11 +53,11 @@ def entries(trial, made):
     def one(plan, **more):
         return made(plan)._replace(
             sure=plan.sure, call=plan.said(), raises="" if plan.mask else trial.raises,
-            notes=notes(plan, trial.reading), unasked=unasked(plan), **more)
+            notes=notes(plan, trial.reading), unasked=unasked(plan), warning=warning(plan), **more)
 
     first, *others = trial.meanings()
     others = [one(plan, likely=bool(plan.mask)) for plan in others]
-    others += [one(plan, likely=False) for plan in trial.further()]
+    others += [one(plan, likely=trial.either() and not plan.angles) for plan in trial.further()]
     return one(first, others=tuple(others), both=tuple(map(one, trial.both)),
                likely=bool(first.mask) or not first.masked)
 
@@ -76,17 +80,25 @@ def notes(plan, reading):
     absent = [name for name in reading.absent if name != plan.masked]
     found = [REPLACED] if plan.replaced else []
     found += [NOT_PASSED.format(" and ".join(absent))] if absent else []
-    if plan.masked == "attention_mask" and plan.mask and plan.mask.axes == "b j" and (
-            plan.mask.kind.words.endswith("= masked")):
-        found.append(OF_TOKENIZER)
     if of_position_0(plan):
         found.append(POSITION_0)
+    if "its mask" in unasked(plan):
+        found.append(TO_EXAMINE)
     return tuple(found)
+
+
+def warning(plan):
+    """Return a sentence on what a reader may not expect of a program that is right, or ""."""
+    if plan.switch:
+        return SWITCH.format(plan.masked)
+    against = plan.masked == "attention_mask" and plan.mask and plan.mask.axes == "b j" and (
+        plan.mask.kind in MASKING)
+    return OF_TOKENIZER if against else ""
 
 
 def remark(plan):
     """Return a remark on a mask against the convention of its name, to follow what was said."""
     if plan.masked == "key_padding_mask" and plan.mask and plan.base != KERNEL and (
-            plan.mask.kind.words.endswith("= may attend")):
+            plan.mask.kind in ATTENDING):
         return "; in PyTorch's own layers, a key_padding_mask is True where keys are masked"
     return ""

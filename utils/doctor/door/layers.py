@@ -69,7 +69,7 @@ def _of_sizes(program, meant):
         try:
             return _of_class(plan)
         except _subject.RefusalError as refusal:
-            refusal.tried = f"Tried as {plan.said()}"
+            refusal.tried = "It was not built" if "…" in plan.said() else f"Tried as {plan.said()}"
             problem = problem or refusal
     raise problem
 
@@ -112,7 +112,7 @@ def _of_class(plan, layer_norms=False):
     if torch and libraries.norms(sample) and not layer_norms:
         further = [_of_class(plan, layer_norms=True)._replace(likely=False)]
     guessed = [f"{one} = {kind}" for one, kind in plan.meant if not isinstance(kind, bool)]
-    notes = [f"What this means is guessed: {', '.join(guessed)}."] if guessed else []
+    notes = [f"Guessed, as the names do not say it: {', '.join(guessed)}."] if guessed else []
     return found._replace(others=(*found.others, *further), notes=(*found.notes, *notes))
 
 

@@ -34,6 +34,7 @@ X = re.compile(r"(xs?|inputs?|inp|inx|embeddings?|embs?|tokens|hidden|hiddenstat
 SIDES = {side: re.compile(rf"(x|in|input|decoder|encoder|hidden)?({words})"
                           "(states|input|in|s|x|layer)?") for side, words in (
                               ("q", "q|query|queries"), ("k", "k|keys?"), ("v", "v|values?"))}
+EITHER = re.compile(r"y|other|cross")    # of these, x may be the one that gives keys and values
 MEMORY = re.compile(r"(memory|mem|context|ctx|cond|kv|kvs|kvx|y|enc|encout|enchidden|source|other|"
                     r"cross|encoder(output|outputs|out|hiddenstates|hidden|states|x)?|keyvaluestates|"
                     r"xkv|inputkv|memories)")
@@ -58,7 +59,7 @@ WEIGHT = re.compile(rf"(?:w|weights?|wt|mat|matrix|theta|u)_*(?P<a>{LETTER})"
                     rf"|(?P<b>{LETTER})_*(?:w|weights?|kernel|proj|matrix|mat)", re.IGNORECASE)
 BIAS = re.compile(rf"(?:b|bias)_*(?P<a>{LETTER})|(?P<b>{LETTER})_*(?:b|bias)", re.IGNORECASE)
 ROOM = 32    # positions for which a class is built that takes a largest length
-MASKS = {"mask", "padding", "lengths"}   # roles
+MASKS = {"keep", "mask", "padding", "lengths"}   # roles
 SIDED = {"q", "k", "v", "memory"}
 
 
@@ -76,13 +77,15 @@ class Word(NamedTuple):
     without: frozenset = frozenset()
 
 
-ANY = frozenset({"x", "q", "k", "v", "memory", "mask", "padding", "lengths"})
-# What an argument gets: x, q, k, v or memory; a "mask", one of "padding", or the "lengths" of the
-# examples; "d" or "√d" of a kernel; "turn", positions or angles; "off", a flag or a rate; "start",
-# the position of the first token; "n" and "1", the height and width of an image of tokens; "none".
+ANY = frozenset({"x", *SIDED, *MASKS})
+# What an argument gets: x, q, k, v or memory; a "mask", one of "padding", a "keep" in which True or
+# 1 = may attend, or the "lengths" of the examples; "d" or "√d" of a kernel; "turn", positions or
+# angles; "off", a flag or a rate; "start", the position of the first token; "n" and "1", the height
+# and width of an image of tokens; "none".
 ROLES = (
     *(Word(side, pattern, without=frozenset(side)) for side, pattern in SIDES.items()),
     Word("memory", MEMORY, beside=ANY, without=frozenset({"memory"})),
+    Word("keep", re.compile("keep"), without=frozenset(MASKS)),
     Word("padding", PADDING, without=frozenset(MASKS)),
     Word("mask", MASK, without=frozenset(MASKS)),
     Word("lengths", LENGTHS, without=frozenset(MASKS)),
@@ -164,7 +167,8 @@ def signature(function):
 def said(name, role):
     """Return in words what an argument with a role gets."""
     if role == "turn":
-        return "positions from 0" if of_positions(name) else "angles of RoPE"
+        which = "".join(f"{one} of the " for one in ("cos", "sin") if plain(name).endswith(one))
+        return "positions from 0" if of_positions(name) else f"{which}angles of RoPE"
     return {"off": "0", "start": "0", "none": "None"}.get(role, role)
 
 

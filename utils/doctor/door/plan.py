@@ -39,13 +39,14 @@ class Kind(NamedTuple):
     made: Callable | None = None
 
 
-KINDS = (Kind("True = may attend", lambda keep: keep),
-         Kind("1 = may attend", lambda keep: keep.astype("int64")),
-         Kind("1 = may attend", lambda keep: keep.astype("float64")),
-         Kind("True = masked", lambda keep: ~keep),
-         Kind("1 = masked", lambda keep: (~keep).astype("float64")),
-         Kind("added to the scores, 0 = may attend and −∞ = masked",
-              lambda keep: np.where(keep, 0.0, -np.inf)))
+ATTENDING = (Kind("True = may attend", lambda keep: keep),
+             Kind("1 = may attend", lambda keep: keep.astype("int64")),
+             Kind("1 = may attend", lambda keep: keep.astype("float64")))
+MASKING = (Kind("True = masked", lambda keep: ~keep),
+           Kind("1 = masked", lambda keep: (~keep).astype("float64")))
+ADDED = (Kind("added to the scores, 0 = may attend and −∞ = masked",
+              lambda keep: np.where(keep, 0.0, -np.inf)),)
+KINDS = (*ATTENDING, *MASKING, *ADDED)   # in this order: the first that masks is taken
 LENGTHS = {KERNEL: Kind("the number of real keys"), LAYER: Kind("the number of real tokens")}
 
 
@@ -81,6 +82,9 @@ class Angles(NamedTuple):
     axes: str
     whole: bool
     table: str = TABLES[0]
+
+
+ASSUMED = " (assumed: no meaning that was tried hides what it should)"
 
 
 @dataclass(frozen=True)
@@ -139,18 +143,18 @@ class CallPlan:
 
     def said(self):
         """Return the call in words."""
+        masked = ((self.masked, "mask"),) if self.mask else ()
         how = ", ".join(name if name == role else f"{name}={names.said(name, role)}"
-                        for name, role in self.roles + tuple(
-                            (name, "mask") for name in [self.masked] if name) + self.flags)
+                        for name, role in self.roles + masked + self.flags)
         text = f"called as ({how}){AXES[self.base][self.axes]}"
         if self.switch:
-            return f"{text}; {self.masked} only turns a causal mask on, what it holds is not used"
-        text += ", causal by itself" * self.causal
+            return text
+        text += ", causal by its own mask" * self.causal
         if not self.masked:
             return text
         if not self.mask:
-            return f"{text} without {self.masked}, which was not examined"
-        return f"{text}; {self.masked}: {self.mask.words()}{'' if self.sure else ' (assumed)'}"
+            return text
+        return f"{text}; {self.masked}: {self.mask.words()}{'' if self.sure else ASSUMED}"
 
 
 def arranged(array, base, axes):
@@ -204,5 +208,6 @@ def masks(plan, role):
         return
     if role == "padding":
         axes = sorted(axes, key=lambda one: "i" in one)
-    for one, kind in itertools.product(axes, KINDS):
+    kinds = ATTENDING if role == "keep" else KINDS
+    for one, kind in itertools.product(axes, kinds):
         yield Mask(one, kind, said=not (kernel and one == axes[0]))

@@ -56,6 +56,12 @@ class Trial(NamedTuple):
         one = self._replace(plan=other, sides=_sides(other, self.sides[0].shape[-1]))
         return _with_mask(_with_order(one))
 
+    def either(self):
+        """Return whether the names leave open which side gives keys and values."""
+        return any(role == "memory" and (names.EITHER.fullmatch(names.plain(name))
+                                         or names.X.fullmatch(names.plain(name)))
+                   for name, role in self.plan.roles)
+
     def further(self):
         """Return the plans with the sides exchanged, and with other tables of angles."""
         angles, turned = self.plan.angles, [name for name, role in self.plan.roles

@@ -6,8 +6,8 @@ from .._search import Switch
 from ..faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Band, Masking
 from . import designs
 
-BANDS = (("causal off by one", Band(None, 1), "a query attends to one key too many"),
-         ("causal off by one", Band(None, -1), "a query attends to one key too few"),
+BANDS = (("causal off by one", Band(None, 1), "a query attends to the key after its own, too"),
+         ("causal off by one", Band(None, -1), "a query does not attend to its own key"),
          ("causal mask inverted", Band(-1, None), "a query attends only to later keys"),
          ("causal mask inverted", Band(0, None), "a query attends only to its own and later keys"),
          ("no causal mask", Band(), ""))

@@ -80,11 +80,15 @@ def weights_used(layer, case, weights, n_heads):
         changes, must_change = gap > case.tolerance, name != "b_k"
         if changes != must_change:
             wrong.append(name)
-    names = ", ".join(dict.fromkeys(wrong))
+    wrong = [*dict.fromkeys(wrong)]
+    names = ", ".join(wrong)
     sentence = "Every weight has its effect on the output."
+    unused = ", ".join(name for name in wrong if name != "b_k")
     if wrong:
-        sentence = (f"Part of {names} is not used as it should be: changing it changes no output "
-                    "(or, for b_k, changes one).")
+        sentence = " ".join(filter(None, [
+            f"Changing a part of {unused} changes no output." if unused else "",
+            "Changing b_k changes an output; the softmax should cancel a bias of the keys."
+            if "b_k" in wrong else ""]))
     return Finding("weights used", not wrong, len(wrong), 0, names, sentence)
 
 
