@@ -394,8 +394,7 @@ def test_a_search_may_be_limited_and_switches_may_be_tried_alone():
     a, b, c = (Switch(name, {name: 1}) for name in "abc")
     both = {"a": 1, "b": 1}
     assert _search.search([a, b], both.__eq__).found == [(a, b)]
-    with _search.of_at_most(1):
-        assert _search.search([a, b], both.__eq__) == ([], 3, 3)
+    assert _search.search([a, b], both.__eq__, 1) == ([], 3, 3)
     assert _search.search([a, b], {"c": 1}.__eq__, alone=[c]).found == [(c,)]
     assert not _search.search([a], {"a": 1, "c": 1}.__eq__, alone=[c]).found
 

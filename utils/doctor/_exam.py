@@ -113,24 +113,28 @@ class Exam:
         return max(_search.TOLERANCES.get(name, 2e-5)
                    for name in (answer.dtype, self.subject.dtype))
 
-    def diagnose(self):
-        """Return the smallest sets of Switches that explain all answers, confirmed on new cases."""
-        found = [()] if self.agrees({}) else self._searched()
+    def diagnose(self, most=None):
+        """Return the smallest sets of Switches that explain all answers, confirmed on new cases.
+
+        ``most``: how many Switches a set may have, if not as many as the level combines.
+        """
+        most = self.level.largest if most is None else min(most, self.level.largest)
+        found = [()] if self.agrees({}) else self._searched(most)
         new = [(case, self.ask(*case.args)) for case in self.level.confirmation_cases()]
         new = self._usable(new)
         confirmed = [some for some in found if self.agrees(_search.merged(some), new)]
         self.answers += new
         # What shows only where n_q == n_k, as in the new cases, is looked for in all of them.
-        found = self._searched() if found and not confirmed else confirmed
+        found = self._searched(most) if found and not confirmed else confirmed
         found = [some for some in found if not some or self.shows(_search.merged(some))]
         # Prefer explanations that also say what a fully masked row gets.
         complete = [some for some in found if self.fully_masked(_search.merged(some))]
         return complete or found
 
-    def _searched(self):
+    def _searched(self, most):
         """Return the smallest sets of Switches that explain all answers so far."""
         switches = self.level.switches(self.ask)
-        found, tried, sets = _search.search(switches, self.agrees, self.level.largest,
+        found, tried, sets = _search.search(switches, self.agrees, most,
                                             rare=self.level.rare(), alone=self.level.alone(),
                                             beside=self.level.beside())
         if not found and tried < sets:

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from .. import frameworks
-from . import _findings, _search, _subject, _verdict, door, modules
+from . import _findings, _subject, _verdict, door, modules
 from ._exam import Exam, choose
 from ._report import Report, described
 from .faulty.kernel import FULLY_MASKED
@@ -115,7 +115,7 @@ def _at_the_door(program, given):
         entry = next((one for one in (entry, *entry.both) if bool(one.options["causal"]) == bool(
             given["causal"])), entry)._replace(both=())
     report, chosen = _best(program, name, entry, given)
-    for one in chosen.both:
+    for one in chosen.both if report.verdict == "healthy" else ():
         further = _of_entry(program, name, one, given)
         if further.verdict != "healthy":
             return further
@@ -158,9 +158,8 @@ def _of_entry(program, name, entry, given, most=None):
     """Return the Report on one Entry; sets of at most so many faults are tried."""
     known = EXAMINERS[entry.level].__kwdefaults__
     options = entry.options | {name: value for name, value in given.items() if name in known}
-    with _search.of_at_most(most):
-        report = (examine_kernel(entry.program, **options) if entry.level == "kernel" else
-                  _layer(entry.program, entry.form, **options))
+    report = (_kernel(entry.program, most, **options) if entry.level == "kernel" else
+              _layer(entry.program, entry.form, most, **options))
     return _kept(_with_notes(replace(report, program=name, called=entry.said), entry), program)
 
 
@@ -233,11 +232,18 @@ def examine_kernel(program, *, causal=False, fully_masked=None, grouped=False, m
 
     Raises ValueError for an unknown value of an option, or an unknown part.
     """
+    return _kernel(program, causal=causal, fully_masked=fully_masked, grouped=grouped, masks=masks,
+                   parts=parts, framework=framework)
+
+
+def _kernel(program, most=None, *, causal=False, fully_masked=None, grouped=False, masks="any",
+            parts=None, framework=None):
+    """Return the Report of ``examine_kernel``; sets of at most so many faults are tried."""
     _check_shared(causal, fully_masked)
     _check("masks", masks, kernel_cases.ARBITRARY)
     options = _options(causal, grouped, parts)
     return _examined("kernel", program, fully_masked, framework, lambda: (
-        program, kernel_level.levels(options, masks)))
+        program, kernel_level.levels(options, masks)), most)
 
 
 def examine_layer(program, *, causal=False, fully_masked=None, self_attention=False, masks="any",
@@ -269,11 +275,13 @@ def examine_layer(program, *, causal=False, fully_masked=None, self_attention=Fa
     Raises ValueError for an unknown value of an option, and where the number of heads of an
     instance is missing or does not divide its width.
     """
-    return _layer(program, None, **{name: value for name, value in locals().items()
-                                  if name != "program"})
+    return _layer(program, None, causal=causal, fully_masked=fully_masked,
+                  self_attention=self_attention, masks=masks, pre_norm=pre_norm, residual=residual,
+                  post_norm=post_norm, batch_first=batch_first, n_heads=n_heads, call=call,
+                  roles=roles, packed=packed, parts=parts, framework=framework)
 
 
-def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=False,
+def _layer(program, of_form, most=None, *, causal=False, fully_masked=None, self_attention=False,
            masks="any", pre_norm=False, residual=False, post_norm=False, batch_first=True,
            n_heads=None, call=None, roles=None, packed=None, parts=None, framework=None):
     """Return the Report of ``examine_layer``; ``of_form``: what no option says of the Form.
@@ -307,7 +315,7 @@ def _layer(program, of_form, *, causal=False, fully_masked=None, self_attention=
         layer = program if batch_first else libraries.sequence_first(program)
         return layer, layer_level.levels(form, options, fixed)
 
-    return _examined("layer", program, fully_masked, framework, prepared)
+    return _examined("layer", program, fully_masked, framework, prepared, most)
 
 
 def examine_decoder(program, *, grouped=False, framework=None):
@@ -341,8 +349,11 @@ def _options(causal, grouped=False, parts=None):
     return Options(bool(causal), align, square=causal is True, grouped=grouped, parts=parts or {})
 
 
-def _examined(level, program, fully_masked, framework, prepared):
-    """Return the Report; ``prepared()`` returns (the program to call, the Levels to try)."""
+def _examined(level, program, fully_masked, framework, prepared, most=None):
+    """Return the Report; ``prepared()`` returns (the program to call, the Levels to try).
+
+    ``most``: how many faults a set may have.
+    """
     name = getattr(program, "__name__", type(program).__name__)
     with modules.restored(program):
         try:
@@ -357,7 +368,7 @@ def _examined(level, program, fully_masked, framework, prepared):
             hint = _verdict.how_called(level, problem, isinstance(callee, modules.Module))
             return Report(name, level, _findings.of_problem(problem), f"it {problem}.{hint}")
         exam = Exam(subject, chosen)
-        return _verdict.written(name, level, exam, exam.diagnose(), fully_masked)
+        return _verdict.written(name, level, exam, exam.diagnose(most), fully_masked)
 
 
 EXAMINERS = {"kernel": examine_kernel, "layer": examine_layer, "decoding": examine_decoder}

@@ -4,7 +4,6 @@ A ``Switch`` is a fault, with settings of the faulty program that show it. Sets 
 tried in order of size, so a program without a fault is recognised first.
 """
 
-import contextlib
 import itertools
 import math
 import time
@@ -20,7 +19,6 @@ BOUNDS = (1e-9, 1e-5, 1e-3)  # a difference below is rounding, which depends on 
 LARGEST = 3      # switches in a set
 SECONDS = 2.0    # of CPU time of this thread, after which the search ends …
 LEAST = 500      # … once it has tried so many sets
-_most = []       # within ``of_at_most``: how many switches a set may have
 
 
 class Switch(NamedTuple):
@@ -49,7 +47,6 @@ def search(switches, agrees, largest=LARGEST, seconds=None, least=LEAST, rare=()
     switches that are in no set with others, but with each of ``beside``.
     """
     end, tried = time.thread_time() + (SECONDS if seconds is None else seconds), 0
-    largest = min([largest, *_most])
     pools = [[*rare, *switches] if size < 3 else switches for size in range(1 + largest)]
     further = ([], [(one,) for one in alone], [*itertools.product(beside, alone)], [])
     sets = sum(math.comb(len(pool), size) + len(further[size]) for size, pool in enumerate(pools))
@@ -65,16 +62,6 @@ def search(switches, agrees, largest=LARGEST, seconds=None, least=LEAST, rare=()
         if found:
             break
     return Search(found[::-1], tried, sets)
-
-
-@contextlib.contextmanager
-def of_at_most(faults):
-    """Search for sets of at most so many switches in the block; None leaves it as it is."""
-    _most[:] = [] if faults is None else [faults]
-    try:
-        yield
-    finally:
-        _most.clear()
 
 
 def merged(switches):
