@@ -173,6 +173,18 @@ def test_a_file_with_the_name_of_a_library_gets_the_library(project):
     assert module.f() == 2
 
 
+def test_a_package_that_is_there_and_lacks_a_name_is_not_called_missing(project):
+    module = project({"mine.py": """
+from json import loads, no_such_name
+
+
+def attention():
+    return no_such_name()
+"""})
+    with pytest.raises(RefusalError, match="line 2 of mine.py, which raises ImportError: cannot"):
+        module.attention()
+
+
 def test_sizes_of_a_script_are_known_and_nothing_else_of_it(project):
     module = project({"mine.py": """
 def attention():

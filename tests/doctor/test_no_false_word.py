@@ -73,9 +73,11 @@ def attend(query, key, value, attn_mask):
     assert report.called.endswith("attn_mask=None), with q (b, h, i, d), causal by its own mask")
 
 
-@pytest.mark.parametrize(("name", "said"), [("attention_mask", True), ("hidden", False)])
-def test_a_mask_against_the_convention_of_its_name_is_noted(tmp_path, name, said):
-    masked = "scores.masked_fill(mask[:, None, None] > 0, -torch.inf)"
+@pytest.mark.parametrize(("name", "masked", "said"), [
+    ("attention_mask", "scores.masked_fill(mask[:, None, None] > 0, -torch.inf)", True),
+    ("hidden", "scores.masked_fill(mask[:, None, None] > 0, -torch.inf)", False),
+    ("attention_mask", "scores + mask[:, None, None]", False)])
+def test_a_mask_against_the_convention_of_its_name_is_noted(tmp_path, name, masked, said):
     text = LAYER.replace("MASKED", masked).replace("mask", name).replace(f"{name}ed_fill",
                                                                          "masked_fill")
     report = examined(tmp_path, text)
