@@ -151,7 +151,7 @@ def test_a_layer_of_jax_is_told_as_that_and_three_lines_make_a_function_of_it(tm
     assert verdict == "could not examine"
     assert "it is a layer of Flax, which the doctor does not examine" in " ".join(text.split())
     code, then = code_of(text)
-    filled = "{name: {'kernel': w} for name, w in zip(%s)}" % names
+    filled = "{name: {'kernel': w} for name, w in zip(" + names + ")}"
     file.write_text(f"{IN_FLAX}\n\n{code.replace('...', filled)}")
     assert run(capsys, then.removeprefix(command.COMMAND))[0] == "healthy"
 

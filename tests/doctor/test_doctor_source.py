@@ -181,7 +181,7 @@ from json import loads, no_such_name
 def attention():
     return no_such_name()
 """})
-    with pytest.raises(RefusalError, match="line 2 of mine.py, which raises ImportError: cannot"):
+    with pytest.raises(RefusalError, match=r"line 2 of mine\.py, which raises ImportError: cannot"):
         module.attention()
 
 
