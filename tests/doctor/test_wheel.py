@@ -38,7 +38,7 @@ from utils.shapes import split, merge
 def attend(q, k, v):
     return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1) @ v
 
-def over_heads(q, k, v):
+def over_queries(q, k, v):
     return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=1) @ v
 
 class Attention(nn.Module):
@@ -156,13 +156,13 @@ def test_beside_torch_a_class_of_a_project_with_its_own_utils_is_examined(instal
 def test_the_suite_of_the_page_passes_and_prints_the_report_on_what_is_not_healthy(
         installed, project):
     paths = os.pathsep.join([str(installed), str(project)])
-    for name, outcome in (("attend", "1 passed"), ("over_heads", "1 failed")):
+    for name, outcome in (("attend", "1 passed"), ("over_queries", "1 failed")):
         text = SUITE.replace("import attend", f"import {name} as attend")
         (project / "tests/test_model.py").write_text(text)
         done = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project,
                    PYTHONPATH=paths)
         assert outcome in done.stdout, done.stdout + done.stderr
-    assert "over_heads is sick: softmax over heads" in done.stdout
+    assert "over_queries is sick: softmax over queries" in done.stdout
     assert "test_model.py:7: AssertionError" in done.stdout  # the reader's line, and none of ours
 
 

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 
 from .. import checks, frameworks
+from . import _subject
 
 
 class NumPy:
@@ -29,8 +30,12 @@ class NumPy:
         return array
 
     def zero(self, dtype):
-        """Return an array of this framework and dtype, as an example."""
-        return self.array(np.zeros(1, dtype))
+        """Return an array of this framework and dtype, as an example.
+
+        Raises RefusalError if the framework is not installed.
+        """
+        with _subject.refusing():
+            return self.array(np.zeros(1, dtype))
 
 
 class Torch(NumPy):

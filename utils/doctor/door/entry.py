@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from . import names
-from .plan import ATTENDING, KERNEL, MASKING, TABLES
+from .plan import ATTENDING, AXES, KERNEL, MASKING, TABLES
 
 REPLACED = ("Without a mask it is causal, and a mask that is passed takes the place of the causal "
             "one; it was always passed.")
@@ -13,6 +13,7 @@ OF_TOKENIZER = ("But its attention_mask is 1 where keys are masked; that of a to
 SWITCH = "But {} only turns a causal mask on: what it holds is not used."
 TO_EXAMINE = ("No mask that was tried fits. To have it examined, write a function that makes one "
               "of keep: kernel(q, k, v, keep), or call(module, x, memory, keep) for `call=…`.")
+MIXED = "It also takes axes {}, and then one head changes the output of another."
 POSITION_0 = ("The table of angles that it got was that of position 0, so its RoPE is not "
               "examined.")
 
@@ -53,8 +54,11 @@ def entries(trial, made):
     def one(plan, **more):
         return made(plan)._replace(
             sure=plan.sure, call=plan.said(), raises="" if plan.mask else trial.raises,
-            notes=notes(plan, trial.reading), unasked=unasked(plan), warning=warning(plan), **more)
+            notes=(*notes(plan, trial.reading), *mixed), unasked=unasked(plan),
+            warning=warning(plan), **more)
 
+    mixed = [MIXED.format(AXES[KERNEL][trial.mixed].removeprefix(", "))] if (
+        trial.mixed and trial.plan.base == KERNEL) else []
     first, *others = trial.meanings()
     others = [one(plan, likely=bool(plan.mask)) for plan in others]
     others += [one(plan, likely=trial.either() and not plan.angles) for plan in trial.further()]

@@ -38,8 +38,8 @@ def kernel(program, guesses=None):
     problem = None
     for framework in guesses or frameworks.guesses(program):
         for dtype in ("float64", "float32"):
-            target = Target(program, backends.BY_NAME[framework].zero(dtype))
             try:
+                target = Target(program, backends.BY_NAME[framework].zero(dtype))
                 return _entry(program, tried(target, program, KERNEL, program=program), framework)
             except _subject.RefusalError as refusal:
                 problem = problem or refusal

@@ -23,7 +23,8 @@ class Trial(NamedTuple):
 
     ``fits``: plans with the further meanings that its mask may have, where none is certain.
     ``both``: plans of further calls, with a flag, that must be right as well. ``raises``: the error
-    of a program that no mask could avoid. ``sides``: what it was tried with.
+    of a program that no mask could avoid. ``sides``: what it was tried with. ``mixed``: likelier
+    axes, with which one head changes another.
     """
 
     target: Target
@@ -33,6 +34,7 @@ class Trial(NamedTuple):
     fits: tuple = ()
     both: tuple = ()
     raises: str = ""
+    mixed: str = ""
 
     def meanings(self):
         """Return the plan, and those with another meaning of its mask, and then without a mask."""
@@ -105,7 +107,7 @@ def _callable(target, reading, base, width):
             problem = problem or refusal
             continue
         if apart:
-            return one, None
+            return one._replace(mixed=usable.plan.axes if usable else ""), None
         usable = usable or one
     return usable, problem
 
