@@ -82,11 +82,13 @@ def examine(program, level=None, **options):
 def _as_it_is(program, examiner, options):
     """Return the Report on a program that is called in the doctor's own way.
 
-    Where no option says whether it hides later tokens by itself, that is found out.
+    Where no option says whether it hides later tokens by itself, that is found out: it then has a
+    window, or, behind ``call``, no explanation.
     """
     report = examiner(program, **options)
-    if "causal" in options or "causal" not in examiner.__kwdefaults__ or report.verdict not in (
-            "sick", "unexplained"):
+    unsaid = "causal" in examiner.__kwdefaults__ and "causal" not in options
+    windowed = any("window" in some for some in report.names)
+    if not unsaid or not (windowed or ("call" in options and report.verdict == "unexplained")):
         return report
     causal = examiner(program, **options, causal=True)
     if causal.verdict != "healthy":
