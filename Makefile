@@ -10,7 +10,7 @@ export PYTHONUTF8 := 1
 # Two tests at a time, one thread each: two threads each on two cores stall, twenty times slower.
 THREADS := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 NOTEBOOK_ENV := $(THREADS) TQDM_DISABLE=1
-UNIT := $(THREADS) $(PYTEST) -n 2 --dist loadgroup
+UNIT := $(THREADS) $(PYTEST) -n 2
 NBVAL := $(PYTEST) -c tests/nbval.ini --rootdir=.
 QUICK := $(PYTEST) -c tests/nbval_quick.ini --rootdir=.
 # The same notebooks as a machine without AVX would run them: sums come out in another order.
@@ -44,7 +44,7 @@ lab: .venv/.lab  ## open the notebooks in JupyterLab
 execute: .venv/.ready  ## run the notebooks in place and store their outputs (NB=chapters/…/one.ipynb)
 	$(BIN)/python scripts/execute.py $(NB)
 
-check: lint unit  ## lint and the quick unit tests, in about two minutes
+check: lint unit  ## lint and the quick unit tests, in about three minutes
 
 test: lint unit notebooks site  ## what a user or contributor must see hold, in six to fifteen minutes
 	@echo "All of it holds. make test-all runs what is left out here."
@@ -64,10 +64,10 @@ notebooks: .venv/.ready  ## run the quick notebooks again and compare what they 
 	$(NOTEBOOK_ENV) $(QUICK) chapters
 
 site: .venv/.ready  ## read the site, built afresh by the tests, in a browser
-	$(PYTEST) -n 2 -m "site and not slow"
+	$(UNIT) --dist loadgroup -m "site and not slow" tests/plots tests/site
 
 test-slow: .venv/.ready  ## the tests that are marked slow, and the notebooks that run longest
-	$(UNIT) -m slow
+	$(UNIT) --dist loadgroup -m slow
 	$(NOTEBOOK_ENV) $(NBVAL) $$(sed -n 's/^ *--ignore=//p' tests/nbval_quick.ini)
 
 test-portable: .venv/.ready  ## the quick notebooks as the plainest of processors would run them

@@ -22,6 +22,23 @@ settings.register_profile("thorough", max_examples=1000, deadline=None, database
 settings.load_profile("quick")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Show pytest-xdist its groups, and begin with a test that builds the site.
+
+    pytest-xdist 3.8 writes the group of a test where pytest 9.2 no longer reads it (its issue
+    1386), and each worker would print the book. While one worker builds the site, the other has
+    the tests that need none.
+    """
+    if config.getoption("loadgroup", False):
+        for item in items:
+            mark = item.get_closest_marker("xdist_group")
+            if mark and not item.nodeid.endswith(f"@{mark.args[0]}"):
+                item._id = type(item._id).parse(f"{item.nodeid}@{mark.args[0]}")
+    builder = next((n for n, item in enumerate(items) if "site" in item.fixturenames), 0)
+    items[:builder + 1] = [*items[builder:builder + 1], *items[:builder]]
+
+
 @pytest.fixture
 def float64():
     """Make float64 what PyTorch takes by default, for one test."""

@@ -3,7 +3,8 @@
 import pytest
 
 
-def first(values):
-    """Return the values for ``parametrize``; all but the first are marked slow."""
-    head, *rest = values
-    return [head, *(pytest.param(value, marks=pytest.mark.slow) for value in rest)]
+def first(values, count=1):
+    """Return the values for ``parametrize``; all but the first, or ``count``, are marked slow."""
+    values = list(values)
+    return [*values[:count], *(pytest.param(value, marks=pytest.mark.slow)
+                               for value in values[count:])]

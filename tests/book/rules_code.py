@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections import Counter
+from functools import cache
 
 from notebook_page import ROOT, rule, tags
 from rules_form import SETUP, checks_something, parse
@@ -171,6 +172,7 @@ def saves(page):
             if (found := SAVE.match(cell.source)) for name in definitions(cell.source)]
 
 
+@cache     # each page is compared with all the others
 def definitions(source):
     """Return the functions, classes and constants of a source, name -> syntax tree as text."""
     found = {}

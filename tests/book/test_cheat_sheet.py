@@ -147,14 +147,3 @@ def test_each_check_catches_all_programs_with_its_faults():
     assert rows["transposed weight"].missed == rows["transposed weight"].programs
     assert rows["packed order"].missed > 0
     assert not any(row.caught["shape"] for row in rows.values())
-
-
-@pytest.mark.slow
-@pytest.mark.site
-def test_the_sheet_prints_on_one_page_of_paper(chromium, site_url):
-    page = chromium.new_page()
-    page.goto(f"{site_url}chapters/7_field_guide/cheat_sheet.html", wait_until="networkidle")
-    for paper in ("A4", "Letter"):
-        printed = page.pdf(format=paper)
-        assert len(re.findall(rb"/Type */Page\b", printed)) == 1, paper
-    page.close()

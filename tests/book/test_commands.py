@@ -78,6 +78,13 @@ def test_commands_without_make_are_those_that_make_runs():
     assert {command.strip() for command in plain} <= runs
 
 
+def test_make_site_collects_every_folder_that_has_tests_of_the_site():
+    named = re.search(r'-m "site and not slow" (.*)', MAKEFILE)[1].split()
+    marked = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")
+              if re.search(r"mark\.site\b", path.read_text(encoding="utf-8"))}
+    assert marked == {*named}
+
+
 @pytest.mark.parametrize("minor", ["9", "10", "14"])
 def test_wrong_python_is_named_with_the_way_out(course, minor):
     python = program(course / "python", PYTHON.replace("MINOR", minor))
@@ -118,6 +125,7 @@ def test_set_up_that_failed_is_tried_again(course):
     assert (course / "log").read_text().count("--require-hashes") == 2
 
 
+@pytest.mark.slow
 def test_without_a_network_one_line_says_so_and_nothing_is_installed(course):
     status, _, error = shell(course, "make", f"PYTHON={sys.executable}", "book",
                              PIP_CONFIG_FILE=os.devnull, PIP_FIND_LINKS="",

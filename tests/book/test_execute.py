@@ -110,6 +110,7 @@ def test_notebook_alone_runs_on_colab_and_its_assertions_count(stage):
         colab.run_alone(path, stage / "empty")
 
 
+@pytest.mark.slow
 def test_setup_cell_that_speaks_on_colab_is_a_failure(stage):
     path = notebook(stage / "page.ipynb", "1")
     nb = nbformat.read(path, as_version=4)

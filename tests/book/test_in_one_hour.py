@@ -49,6 +49,7 @@ def test_copied_it_writes_what_the_page_shows(folder):
     assert len(done.stdout) > 200
 
 
+@pytest.mark.slow
 def test_all_visible_cells_of_the_main_text_need_numpy_alone(folder):
     end = min(n for n, _, title in PAGE.headings() if title == "Takeaways")
     cells = [cell.source for n, cell in PAGE.shown

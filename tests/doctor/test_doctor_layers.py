@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from first import first
 
 from utils import doctor, reference, sizes
 from utils.doctor import _exam, _search, faulty
@@ -129,7 +130,7 @@ CONSTANTS = {
     "both": (soft(0.3, -1.5), {("constant scale", "mask value too high")}, "the scale is 0.3")}
 
 
-@pytest.mark.parametrize("kind", CONSTANTS)
+@pytest.mark.parametrize("kind", first(CONSTANTS, 4))
 @pytest.mark.parametrize("closed", ["norm", "one feature"])
 def test_constants_are_fitted_where_the_kernel_cannot_be_asked_alone(kind, closed):
     kernel, names, words = CONSTANTS[kind]
@@ -160,7 +161,8 @@ def test_a_constant_is_fitted_beside_a_fault_of_masks():
 
 
 @pytest.mark.parametrize(("heads", "pre_norm", "said"), [
-    (3, False, False), (6, False, True), (3, True, True)])
+    (6, False, True), *(pytest.param(*row, marks=pytest.mark.slow)
+                        for row in ((3, False, False), (3, True, True)))])
 def test_where_no_window_can_be_seen_it_is_said_so(heads, pre_norm, said):
     norm = torch.nn.LayerNorm if pre_norm else torch.nn.Identity
     report = doctor.examine(

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import submissions
+from first import first
 from notebook_page import ROOT
 
 from utils.doctor import command, faulty
@@ -53,13 +54,13 @@ def remark(tmp_path):
     return of
 
 
-@pytest.mark.parametrize("arguments", [
-    "q, k, v", "q, k, v, 3", "q", "", "q, k, v, None, None", "q, k[:1], v, None",
-    "q[0], k, v, None", "q, k, v, np.ones((5, 7))",
+@pytest.mark.parametrize("arguments", first([
+    "q, k, v, 3", "", "q, k[:1], v, None", "q, k, v, np.ones((5, 7))",
+    "np.ones((1, 1, 300, 4)), k, v, None",
+    "q, k, v", "q", "q, k, v, None, None", "q[0], k, v, None",
     "q, k, v[:, :1], None", "q, k, v, np.ones((5, 7), bool)", "q, k, v[:, :, :1], None",
     "1j * q, k, v, None", "q.astype(int), k, v, None", "q[:, :5], k, v, None",
-    "'text', k, v, None", "np.ones((1, 1, 300, 4)), k, v, None",
-    "np.ones((2, 6, 5, 1200)), k, v, None"])
+    "'text', k, v, None", "np.ones((2, 6, 5, 1200)), k, v, None"], 5))
 def test_what_a_program_says_of_bad_arguments_is_the_same_for_all(remark, arguments):
     """(a) Neither its error nor its signature tells a sick program from a healthy one."""
     said = {remark(ASKS.format(arguments=arguments, said="str(out)[:80] if isinstance(out, str) "

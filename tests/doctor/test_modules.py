@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from exact import raises
+from first import first
 from torch.nn.functional import dropout as random_zeros
 
 from utils import doctor, frameworks, reference, sizes
@@ -951,8 +952,8 @@ class Interleaved(Attention):
                            else context.transpose(1, 2).flatten(2))
 
 
-@pytest.mark.parametrize("roles", [None, dict(zip("qkvo", ["to_q", "to_k", "to_v", "to_out"],
-                                                  strict=True))])
+@pytest.mark.parametrize("roles", first([
+    None, dict(zip("qkvo", ["to_q", "to_k", "to_v", "to_out"], strict=True))]))
 @pytest.mark.parametrize(("merged", "letters"), [(True, "q, k, v, o"), (False, "q, k, v")])
 def test_features_that_a_module_holds_in_an_order_of_its_own_are_a_note(merged, letters, roles):
     told = ("If the dimensions of each head are stored side by side, it has this fault: "

@@ -141,6 +141,7 @@ def test_a_byte_order_mark_is_no_part_of_the_program(tmp_path):
     assert examined(tmp_path, text).verdict == "healthy"
 
 
+@pytest.mark.slow
 def test_what_differs_without_a_name_is_unexplained_and_has_a_status_of_its_own(tmp_path, capsys):
     text = LAYER.replace("MASKED", "scores.masked_fill(~mask, -1e9)")
     (tmp_path / "mine.py").write_text(text.replace("scores.softmax(dim=-1)",

@@ -1,6 +1,7 @@
 """The zoo is honest: healthy programs are right, a sick one is wrong by its one fault."""
 
 import operator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,16 +30,23 @@ def wrong(animal, program, seed=0):
             in zoo_cases.answers(animal, program, seed) if not difference <= tolerance}
 
 
+@cache     # two tests ask
+def wrong_as_written(name, seed):
+    """Return the standard cases on which the program of this name is wrong."""
+    animal, = (s for s in ZOO if s.name == name)
+    return wrong(animal, animal.program, seed)
+
+
 @each(HEALTHY)
 @pytest.mark.parametrize("seed", first(range(3)))
 def test_healthy_specimen_equals_the_reference(animal, seed):
-    assert wrong(animal, animal.program, seed) == {}
+    assert wrong_as_written(animal.name, seed) == {}
 
 
 @each(SICK)
 @pytest.mark.parametrize("seed", first(range(3)))
 def test_sick_specimen_differs_visibly(animal, seed):
-    cases = wrong(animal, animal.program, seed)
+    cases = wrong_as_written(animal.name, seed)
     assert max((d for case, d in cases.items() if "empty rows" not in case),
                default=0) > VISIBLE
 
@@ -51,7 +59,7 @@ def test_sick_specimen_equals_the_reference_once_its_fault_is_undone(animal, see
 
 @each(ZOO)
 def test_only_the_one_that_says_so_writes_into_its_input(animal):
-    changed = [case for case in wrong(animal, animal.program) if case.endswith(" afterwards")]
+    changed = [case for case in wrong_as_written(animal.name, 0) if case.endswith(" afterwards")]
     assert bool(changed) == (animal.fault == WRITES)
 
 

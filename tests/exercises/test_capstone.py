@@ -65,18 +65,20 @@ def test_three_right_files_or_more():
 @pytest.mark.parametrize(("text", "held", "words"), [
     ("", 0, "attention: not yet. my_model.py does not define attention(q, k, v, keep)."),
     (ATTENTION, 1, "mask: not yet. my_model.py does not define causal(n)."),
-    ("def attention(q, k, v, keep):\n    ...\n", 0, "attention(q, k, v, keep) is still empty."),
-    ("def attention(q, k, v, keep):\n    raise NotImplementedError\n", 0,
-     "raises NotImplementedError."),
     ("def attention(q, k, v, keep):\n    return q @ k\n", 0,
      "It raises RuntimeError, at `return q @ k`: "),
-    ("def attention(q, k, v, keep):\n    raise SystemExit\n", 0, "It raises SystemExit."),
-    ("import torchh\n\n\ndef attention(q, k, v, keep):\n    return torchh.bmm(q, k)\n", 0,
-     "needs torchh, which is not installed"),
     (ATTENTION + "import os\n\n\ndef causal(n):\n    os._exit(0)\n", 1,
      "mask: not yet. the process that ran it ended in the middle."),
     (ATTENTION + "def causal(n):\n    return torch.ones(n, n).tril(1).bool()\n", 1,
-     "Your mask is off by one: each query also attends to the next key")])
+     "Your mask is off by one: each query also attends to the next key"),
+    *(pytest.param(*row, marks=pytest.mark.slow) for row in (
+        ("def attention(q, k, v, keep):\n    ...\n", 0,
+         "attention(q, k, v, keep) is still empty."),
+        ("def attention(q, k, v, keep):\n    raise NotImplementedError\n", 0,
+         "raises NotImplementedError."),
+        ("def attention(q, k, v, keep):\n    raise SystemExit\n", 0, "It raises SystemExit."),
+        ("import torchh\n\n\ndef attention(q, k, v, keep):\n    return torchh.bmm(q, k)\n", 0,
+         "needs torchh, which is not installed")))])
 def test_the_first_milestone_that_fails_is_named_in_a_sentence(capsys, tmp_path, text, held, words):
     status, said = judged(capsys, file_of(tmp_path, text))
     assert words in said

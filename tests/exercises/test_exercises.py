@@ -13,7 +13,8 @@ MODULES = {name: (import_module(f"utils.exercises.{name}").check,
                   import_module(f"attempts.{name}")) for name in CHAPTERS}
 EXERCISES = [(chapter, name) for chapter, (check, _) in MODULES.items()
              for name in check.exercises]
-SLOW = {"training", "heads"}         # that train, or that the doctor examines
+# That train, that the doctor examines, or that run every wrong program.
+SLOW = {"training", "heads", "ninth_case"}
 SLOW_IF_WRONG = SLOW | {"list_of_heads"}   # of whose wrong answers the doctor searches
 
 

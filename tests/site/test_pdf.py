@@ -60,6 +60,11 @@ def article(site, page):
     return seen
 
 
+def test_the_book_is_printed_by_one_worker(request):
+    """Two printed it when pytest-xdist lost the group of these tests, see tests/conftest.py."""
+    assert request.node.nodeid.endswith("@pdf") == request.config.getoption("loadgroup", False)
+
+
 def test_every_page_stands_where_the_contents_say(printed, sheets, span):
     book = BeautifulSoup(printed[1].read_text(encoding="utf-8"), "html.parser")
     said = {row["data-page-of"]: int(row.text) for row in book.select(".contents [data-page-of]")}

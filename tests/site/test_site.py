@@ -166,6 +166,7 @@ def published(tmp_path_factory):
     return browser.build_book(root, root / "out")
 
 
+@pytest.mark.xdist_group("published")
 def test_with_an_address_every_page_says_where_it_belongs(published):
     text = (published / "page.html").read_text(encoding="utf-8")
     site = "https://ada.github.io/course/"
@@ -178,6 +179,7 @@ def test_with_an_address_every_page_says_where_it_belongs(published):
     assert f"<loc>{site}page.html</loc>" in (published / "sitemap.xml").read_text(encoding="utf-8")
 
 
+@pytest.mark.xdist_group("published")
 def test_with_an_address_a_wrong_one_still_gets_the_whole_page(chromium, published):
     with (browser.served(published, "/course/") as url,
           browser.open_page(chromium, f"{url}deep/down/nothing.html") as tab):

@@ -223,6 +223,16 @@ def test_the_cheat_sheet_prints_on_one_sheet(chromium, site_url):
         assert len(PdfReader(BytesIO(tab.pdf(prefer_css_page_size=True))).pages) == 1
 
 
+@pytest.mark.slow
+def test_the_cheat_sheet_prints_on_one_page_of_either_paper(chromium, site_url):
+    page = chromium.new_page()
+    page.goto(f"{site_url}chapters/7_field_guide/cheat_sheet.html", wait_until="networkidle")
+    for paper in ("A4", "Letter"):
+        printed = page.pdf(format=paper)
+        assert len(re.findall(rb"/Type */Page\b", printed)) == 1, paper
+    page.close()
+
+
 def test_the_favicon_is_served_and_is_a_picture(chromium, site_url, site):
     icons = read(site / f"{PAGES[0]}.html").rel["icon"]
     with browser.open_page(chromium, f"{site_url}{PAGES[0]}.html") as tab:
