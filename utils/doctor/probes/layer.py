@@ -80,10 +80,9 @@ def weights_used(layer, case, weights, n_heads):
         changes, must_change = gap > case.tolerance, name != "b_k"
         if changes != must_change:
             wrong.append(name)
-    wrong = [*dict.fromkeys(wrong)]
-    names = ", ".join(wrong)
+    names = ", ".join(dict.fromkeys(wrong))
     sentence = "Every weight has its effect on the output."
-    unused = ", ".join(name for name in wrong if name != "b_k")
+    unused = ", ".join(name for name in dict.fromkeys(wrong) if name != "b_k")
     if wrong:
         sentence = " ".join(filter(None, [
             f"Changing a part of {unused} changes no output." if unused else "",
