@@ -33,7 +33,8 @@ def examined(animal):
         return doctor.examine_decoder(animal.program)
     options = {name: animal.options[name] for name in TOLD[animal.level] if name in animal.options}
     causal = animal.options.get("align") or animal.options.get("causal", False)
-    return doctor.examine(animal.program, animal.level, causal=causal, **options)
+    examine = doctor.examine_kernel if animal.level == "kernel" else doctor.examine_layer
+    return examine(animal.program, causal=causal, **options)   # in the doctor's own form
 
 
 @pytest.fixture(scope="module")
