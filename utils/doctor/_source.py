@@ -303,7 +303,7 @@ def load(module):
     absent = "|".join(name for name in FRAMEWORKS if name not in sys.modules)
     found = [name for part in vars(module).get("_parts", []) for name in part.binds
              if isinstance(part.node, ast.Import | ast.ImportFrom)
-             and re.search(rf"\b({absent})\b", ast.unparse(part.node))]
+             and absent and re.search(rf"\b({absent})\b", ast.unparse(part.node))]
     for name in found:
         module.make(name)
     return bool(found)

@@ -49,8 +49,7 @@ def adapter(program, module=True):
     name = getattr(program, "__name__", "program")
     if not isinstance(program, type):
         return _kernel(program, name, name)
-    method = next((one for one in names.METHODS
-                   if callable(getattr(program, one, None))), "forward")
+    method = names.method_name(program) or "forward"
     function = getattr(program, method, None)
     if of_jax(program):
         built = f"{name}({_constructor(program, 'x.shape[-1]', 'n_heads')})"

@@ -9,7 +9,7 @@ def adopted(program, sample):
 
     ``sample``: such an object. The parts of a module are those of its object.
     """
-    method = next((one for one in names.METHODS if callable(getattr(program, one, None))), None)
+    method = names.method_name(program)
     backend = next(filter(None, map(backends.of_module, vars(sample).values())), None) if (
         hasattr(sample, "__dict__")) else None
     if not (backend and method):

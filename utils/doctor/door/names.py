@@ -52,7 +52,7 @@ CONSTANTS = {"ropebase": 1e4, "ropetheta": 1e4, "theta": 1e4, "base": 1e4, "eps"
 FLAG = re.compile(r"(is|use)?causal(mask|attention)?|masked|autoregressive")
 START = re.compile(r"(start|pos|position)?(start|offset)(pos|position|idx|index)?|startpos(ition)?")
 PACKED = re.compile(r"(qkv|kqv|packed(qkv)?|mixedqkv)")
-METHODS = ("forward", "__call__", "call", "apply", "attend", "attention", "compute", "run")
+METHODS = ("forward", "call", "__call__", "apply", "attend", "attention", "compute", "run")
 LETTER = r"[qkvo]|query|key|value|out|output"
 WEIGHT = re.compile(rf"(?:w|weights?|wt|mat|matrix|theta|u)_*(?P<a>{LETTER})"
                     r"(?:_*(?:proj|weights?|w))?"
@@ -231,12 +231,16 @@ def is_flag(name, parameter):
         FLAG.fullmatch(word) or MASK.fullmatch(word))
 
 
+def method_name(program):
+    """Return the name of the method with which the objects of a class are called, or ""."""
+    return next((one for one in METHODS if one in dir(program)), "")
+
+
 def method_of(program):
     """Return the method with which the objects of a class are called; a function is its own."""
     if not isinstance(program, type):
         return program
-    return next((getattr(program, one) for one in ("forward", "call", "__call__")
-                 if one in dir(program)), None)
+    return getattr(program, method_name(program), None)
 
 
 def has_flag(program):

@@ -26,8 +26,7 @@ def layer(plan, sample, name):
     ``sample``: an object that was built by the plan, in words ``name``. Raises RefusalError for a
     class without such weights or without a method that takes x.
     """
-    method = next((one for one in names.METHODS
-                   if callable(getattr(plan.program, one, None))), None)
+    method = names.method_name(plan.program)
     held = _held(sample, plan.d_model)
     arrays = {path: _at(sample, path) for path in held}
     letters = {kind: "".join(some for one, some in held.values() if one == kind) for kind in "Wb"}

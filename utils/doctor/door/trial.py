@@ -189,13 +189,13 @@ def _with_mask(trial):
             for mask in masks(plan, role):
                 other = replace(plan, masked=name, mask=mask)
                 try:
-                    fit, right = _masks(one, other)
+                    right = _masks(one, other)
                 except _subject.RefusalError as refusal:
                     raises = raises or (own(refusal.__cause__) if name in _named(trial) else "")
                     continue
-                if fit and right:
+                if right:
                     return _with_replaced(one._replace(plan=other, fits=tuple(fits)))
-                fits += [other] if fit and name in _named(trial) else []
+                fits += [other] if name in _named(trial) else []
     return _unsure(trial, fits, raises)
 
 
@@ -246,7 +246,7 @@ def _with_replaced(trial):
 
 
 def _masks(trial, plan):
-    """Return whether a mask can be passed, and whether it hides what it should, and no more."""
+    """Return whether a mask hides what it should, and no more. Raises RefusalError."""
     keep = _keep(plan, trial.sides)
     real = keep[:, 0, 0]                                            # (b, j)
     q, k, v = trial.sides
@@ -259,15 +259,13 @@ def _masks(trial, plan):
     for changed in ({}, hidden, shown):
         sides = [changed.get(id(side), side) for side in (q, k, v)]
         outs.append(trial.target.answer(plan, sides, keep))
-    if outs[0].shape != trial.target.answer(trial.plan, trial.sides).shape:
-        return False, False
     counted = _rows(real, outs[0]) if plan.alone else np.ones((1,) * outs[0].ndim, bool)
     if not np.isfinite(np.where(counted, outs[0], 0.0)).all():
-        return True, False
+        return False
     with np.errstate(invalid="ignore"):
         alike = np.nanmax(np.abs(outs[0] - outs[1]) * counted) < HIDDEN
         told = np.nanmax(np.abs(outs[0] - outs[2])[..., 1:, :]) > SAME
-    return True, bool(alike and told)
+    return bool(alike and told)
 
 
 def _rows(chosen, side):
