@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -32,6 +33,27 @@ def fresh(dtype=torch.float64, wrap=None, device="cpu"):
     if wrap == "ddp":
         called = DistributedDataParallel(model)
     return model, called, torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95))
+
+
+def filled(value):
+    """Return a model full of one number, and its optimiser."""
+    model, _, optimiser = fresh()
+    for weight in model.parameters():
+        torch.nn.init.constant_(weight, value)
+    return model, optimiser
+
+
+def saves_ten(value, folder, both):
+    """Save a model full of one number at steps 0 to 9; the exit status counts those refused."""
+    model, optimiser = filled(value)
+    both.wait(100)
+    refused = 0
+    for step in range(10):
+        try:
+            save(model, optimiser, step, folder)
+        except OSError:  # the other run was faster
+            refused += 1
+    sys.exit(refused)
 
 
 def learn(called, optimiser, texts, start=0, stop=STEPS):

@@ -1,8 +1,8 @@
 """Checkpoints: whole or not there, read by any number of processes, and nothing is lost."""
 
+import multiprocessing
 import shutil
 import sys
-import threading
 from pathlib import Path
 
 import data_parallel_programs as programs
@@ -149,33 +149,19 @@ def test_a_checkpoint_is_never_written_over(texts, tmp_path):
     assert Path(tmp_path, "step-3", "__0_0.distcp").read_bytes() == before
 
 
-def filled(value):
-    """Return a model full of one number, and its optimiser."""
-    model, _, optimiser = programs.fresh()
-    for weight in model.parameters():
-        torch.nn.init.constant_(weight, value)
-    return model, optimiser
-
-
 def test_of_two_runs_that_save_at_once_each_checkpoint_is_of_one(tmp_path):
-    runs, faults = [filled(1.0), filled(2.0)], []
-
-    def work(model, optimiser):
-        for step in range(10):
-            try:
-                save(model, optimiser, step, tmp_path)
-            except OSError as error:  # the other was faster
-                faults.append(error)
-
-    threads = [threading.Thread(target=work, args=run) for run in runs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(faults) == 10
+    spawn = multiprocessing.get_context("spawn")
+    both = spawn.Barrier(2)
+    runs = [spawn.Process(target=programs.saves_ten, args=(value, tmp_path, both))
+            for value in (1.0, 2.0)]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert sum(run.exitcode for run in runs) == 10
     assert {path.name for path in tmp_path.iterdir()} == {f"step-{step}" for step in range(10)}
     for step in reversed(range(10)):
-        model, optimiser = filled(3.0)
+        model, optimiser = programs.filled(3.0)
         assert load(model, optimiser, tmp_path) == step
         values = {value.item() for weight in model.parameters() for value in weight.unique()}
         assert values in ({1.0}, {2.0})
@@ -194,12 +180,12 @@ def test_on_a_full_disk_the_checkpoints_before_stay(texts, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [path.name for path in tmp_path.iterdir()] == ["step-3"]
-    assert load(*filled(0.0), tmp_path) == 3
+    assert load(*programs.filled(0.0), tmp_path) == 3
 
 
 def untouched(path, message):
     """Check that a checkpoint is refused, and that model and optimiser stay as they were."""
-    model, optimiser = filled(0.5)
+    model, optimiser = programs.filled(0.5)
     with raises(ValueError, message):
         load(model, optimiser, path.parent)
     assert all((weight == 0.5).all() for weight in model.parameters())
@@ -216,7 +202,7 @@ def test_a_flipped_bit_anywhere_is_noticed(texts, tmp_path, name):
         damaged[bit // 8] ^= 1 << bit % 8
         file.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"step-3 is damaged: .*; delete this folder to go on"):
-            load(*filled(0.5), tmp_path)
+            load(*programs.filled(0.5), tmp_path)
     if name != "sha256.json":
         untouched(file.parent, f"{file.parent} is damaged: {name} is not as it was written; delete "
                                "this folder to go on from the checkpoint before it")
@@ -248,7 +234,7 @@ def test_all_ranks_refuse_what_one_has_found_damaged(by_two, tmp_path):
 def test_a_checkpoint_that_was_not_sealed_is_still_loaded(texts, tmp_path):
     save(*trained(texts), 3, tmp_path)
     (tmp_path / "step-3" / "sha256.json").unlink()
-    assert load(*filled(0.5), tmp_path) == 3
+    assert load(*programs.filled(0.5), tmp_path) == 3
 
 
 def test_what_has_the_name_of_a_checkpoint_and_is_none_is_refused(tmp_path):
@@ -266,7 +252,7 @@ def test_another_model_or_optimiser_is_refused_before_anything_is_changed(texts,
                             "torch.float64 (17, 12)"):
         load(model, optimiser, tmp_path)
     assert same(before, programs.whole(model))
-    model, _ = filled(0.5)
+    model, _ = programs.filled(0.5)
     with raises(ValueError, f"{said}optimiser.param_groups.0.betas must be absent, got an "
                            "option"):
         load(model, torch.optim.SGD(model.parameters()), tmp_path)
