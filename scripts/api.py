@@ -21,7 +21,7 @@ from scripts.execute import notebooks  # noqa: E402
 UTILS = ROOT / "utils"
 PAGE = ROOT / "chapters" / "7_field_guide" / "api.md"
 # Rooms whose insides change from one edition to the next: only their face is shown.
-MACHINERY = ("doctor", "exercises")
+MACHINERY = ("doctor", "exercises", "source")
 HEAD = """# What stands in `utils`
 
 The shared module of the course, room by room. Import from the module that a heading names; bad

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from utils.doctor import _source, door, examine
+from utils.doctor import door, examine
 from utils.doctor._subject import RefusalError
 from utils.doctor.door import constructors, names
+from utils.source.reading import Absent
 
 # {program: (the faults that it has, what must be said of how it was called)}
 VERDICTS = {
@@ -144,7 +145,7 @@ def test_weights_and_biases_of_a_class_of_arrays_are_written(scaled):
 
 
 def test_arithmetic_with_what_is_absent_says_what_is_absent():
-    absent = _source.Absent("needs config, which is not installed (a.py, line 3)", "config")
+    absent = Absent("needs config, which is not installed (a.py, line 3)", "config")
     for use in (lambda: absent // 2, lambda: 2 * absent.size, lambda: [*absent], lambda: absent[0]):
         with pytest.raises(RefusalError, match="needs config, which is not installed"):
             use()

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..setup import COURSE, PACKAGE
-from . import _examine, _search, _source, _subject
+from ..source import reading
+from . import _examine, _search, _subject
 from ._report import Report
 
 DOCTOR = COURSE / PACKAGE / "doctor"
@@ -34,7 +35,7 @@ def examined(file, name, options):
     """Return the Report on a program of a file; any error becomes a sentence of the Report."""
     level = options.get("level", "")
     level = "decoding" if level == "decode" else level
-    _source.USED.clear()
+    reading.USED.clear()
     try:
         module = imported(file)
         program = found(module, name)
@@ -42,16 +43,16 @@ def examined(file, name, options):
             options = options | {"call": found(module, options["call"])}
         options = options | {"level": level or None}
         report = _examine.examine(program, **options)
-        if report.verdict == "could not examine" and _source.load(module):
+        if report.verdict == "could not examine" and reading.load(module):
             report = _examine.examine(program, **options)
     except _subject.RefusalError as refusal:
         return Report(name, level, "could not examine", f"{refusal}.")
     except BaseException as error:  # a program should not raise KeyboardInterrupt, but may
         return Report(name, level, "could not examine", said(error))
-    absent = _source.missing(module)
+    absent = reading.missing(module)
     if report.verdict == "could not examine" and absent:
         return Report(name, report.level, report.verdict, absent)
-    return replace(report, program=name, notes=[*report.notes, *_source.undecorated(module)])
+    return replace(report, program=name, notes=[*report.notes, *reading.undecorated(module)])
 
 
 def said(error):
@@ -76,7 +77,7 @@ def imported(file):
         name = ".".join(file.relative_to(COURSE).with_suffix("").parts)
         with _subject.refusing():
             return importlib.import_module(name)
-    return _source.read(file)
+    return reading.read(file)
 
 
 def found(module, name):
@@ -90,7 +91,7 @@ def found(module, name):
         for part in rest:
             program = getattr(program, part)
     except AttributeError:
-        names = ", ".join(_source.definitions(Path(module.__file__))) or "no function"
+        names = ", ".join(reading.definitions(Path(module.__file__))) or "no function"
         raise _subject.RefusalError(f"{Path(module.__file__).name} does not define {name}; it "
                                     f"defines {names}") from None
     if not callable(program):

@@ -13,17 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import checks, frameworks
+from ..source import RefusalError
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in messages of Keras
-
-
-class RefusalError(Exception):
-    """A program cannot be called at all; the message, such as "raises TypeError", says why.
-
-    ``tried``: in words, how it was built before.
-    """
-
-    tried = ""
 
 
 class OptionError(ValueError, TypeError):

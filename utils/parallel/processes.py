@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from .. import setup
-from . import _source
+from ..source import writing
 from ._rank import LOST, moved, stored
 
 PATIENCE = 120  # seconds within which all processes must have started
@@ -73,7 +73,7 @@ def launch(program, n_processes, *arguments, seconds=120, max_restarts=0):
 
 def _write(folder, program, arguments, seconds):
     """Write the program and its arguments to the folder for ``utils.parallel._rank``."""
-    (folder / "program.py").write_text(_source.written(program), "utf-8")
+    (folder / "program.py").write_text(writing.written(program), "utf-8")
     dtype = str(torch.get_default_dtype()).removeprefix("torch.")
     stored({"arguments": moved(arguments, "cpu"), "dtype": dtype, "seconds": seconds},
            folder / "arguments")
@@ -82,7 +82,7 @@ def _write(folder, program, arguments, seconds):
 def _command(folder, n_processes, max_restarts):
     """Return torchrun's command line, for one host, with a rendezvous in a file."""
     rank = Path(__file__).with_name("_rank.py")
-    modules = _source.imports((folder / "program.py").read_text("utf-8"))
+    modules = writing.imports((folder / "program.py").read_text("utf-8"))
     start = START.replace("MODULES", repr(["torch.distributed", *modules, *LATE]))
     return [sys.executable, "-P", "-c", start, f"--nproc-per-node={n_processes}",
             f"--max-restarts={max_restarts}", "--rdzv-backend=c10d", "--rdzv-conf=store_type=file",

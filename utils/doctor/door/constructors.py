@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import _source, _subject
+from ...source import reading
+from .. import _subject
 from . import names
 
 # What a number may be that a constructor takes: functions of d_model and n_heads.
@@ -148,7 +149,7 @@ def _own_config(function, parameter, d_model, n_heads):
     home = sys.modules.get(getattr(function, "__module__", ""))
     kind = parameter.annotation
     if kind is inspect.Parameter.empty and getattr(home, "__file__", None):
-        known = [name for name in _source.definitions(Path(home.__file__))
+        known = [name for name in reading.definitions(Path(home.__file__))
                  if OF_CONFIG.fullmatch(name)]
         kind = known[0] if len(known) == 1 else None
     with contextlib.suppress(Exception):  # a class may do anything; then a Config is enough
@@ -173,7 +174,7 @@ def _beside(function, name, d_head):
     if not file or not names.INNER.fullmatch(names.plain(name)):
         return None
     module = sys.modules[function.__module__]
-    for other in _source.definitions(Path(file)):
+    for other in reading.definitions(Path(file)):
         one = getattr(module, other, None)
         if not isinstance(one, type) or one is function or not hasattr(one, "forward"):
             continue

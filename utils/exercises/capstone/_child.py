@@ -5,8 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from ...doctor import _source
-from ...doctor._subject import RefusalError
+from ...source import RefusalError, read
 from .._check import not_attempted, run_judge
 from .milestones import MILESTONES
 from .training import written
@@ -33,7 +32,7 @@ def judged(file):
     hold, "written" says what the model has learned.
     """
     try:
-        module = _source.read(file)
+        module = read(file)
     except RefusalError as refusal:
         yield {"held": [], "failing": "", "problem": f"{refusal}.", "done": True}
         return

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from utils.doctor import _source
-from utils.doctor._subject import RefusalError
+from utils.source import reading
+from utils.source.reading import RefusalError
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def project(tmp_path):
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return _source.read(tmp_path / (first or next(iter(files))))
+        return reading.read(tmp_path / (first or next(iter(files))))
     return made
 
 
@@ -156,7 +156,7 @@ def test_a_notebook_is_read_without_what_only_jupyter_understands(project):
             + [{"cell_type": "markdown", "source": ["def g"]}]}
     module = project({"mine.ipynb": json.dumps(book)})
     assert module.f(9) == 3
-    assert _source.definitions(module._path) == ["f", "f"]
+    assert reading.definitions(module._path) == ["f", "f"]
 
 
 @pytest.mark.parametrize(("name", "text", "words"), [

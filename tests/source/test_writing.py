@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from utils.parallel import _source
+from utils.source import writing
 
 CELLS = ['''
 import math
@@ -101,7 +101,7 @@ def rerun(source, path):
 
 
 def test_a_program_does_elsewhere_what_it_does_in_the_notebook(notebook, tmp_path):
-    source = _source.written(notebook.program)
+    source = writing.written(notebook.program)
     got = rerun(source, tmp_path / "program.py")(2.5)
     assert got == ([30, 31], 4 * 32, notebook.Fraction(1, 2), 4.0, "torch.nn.functional")
     assert "words = " not in source
@@ -109,31 +109,31 @@ def test_a_program_does_elsewhere_what_it_does_in_the_notebook(notebook, tmp_pat
 
 
 def test_functions_that_call_each_other_both_go_along(notebook, tmp_path):
-    even = rerun(_source.written(notebook.even), tmp_path / "program.py")
+    even = rerun(writing.written(notebook.even), tmp_path / "program.py")
     assert [even(n) for n in range(4)] == [True, False, True, False]
 
 
 def test_what_cannot_be_written_down_is_named(notebook):
     with pytest.raises(TypeError, match="the program uses words, a object, which does not exist"):
-        _source.written(notebook.with_an_object)
+        writing.written(notebook.with_an_object)
     with pytest.raises(TypeError, match="the program uses HALF, a float64, which does not exist"):
-        _source.written(notebook.with_a_number_of_numpy)
+        writing.written(notebook.with_a_number_of_numpy)
 
 
 def test_infinity_and_what_is_no_number_go_along(notebook, tmp_path):
-    plus, (minus, nan) = rerun(_source.written(notebook.far), tmp_path / "program.py")()
+    plus, (minus, nan) = rerun(writing.written(notebook.far), tmp_path / "program.py")()
     assert (plus, minus) == (float("inf"), -float("inf"))
     assert nan != nan
 
 
 def test_a_name_that_nobody_has_defined_is_left_to_the_run(notebook, tmp_path):
-    program = rerun(_source.written(notebook.with_a_missing_name), tmp_path / "program.py")
+    program = rerun(writing.written(notebook.with_a_missing_name), tmp_path / "program.py")
     with pytest.raises(NameError, match="unheard_of"):
         program()
 
 
 def test_what_stands_in_a_module_is_imported_from_there():
-    assert _source.written(linecache.getline) == (
+    assert writing.written(linecache.getline) == (
         "from math import inf, nan\nfrom linecache import getline as getline\n"
         "program = getline\n")
 
@@ -143,34 +143,34 @@ def test_what_stands_in_a_module_is_imported_from_there():
                                   lambda notebook: notebook.Layer])
 def test_only_a_function_of_its_own_is_a_program(notebook, make):
     with pytest.raises(TypeError, match="program must be a function defined with def, outside"):
-        _source.written(make(notebook))
+        writing.written(make(notebook))
 
 
 def test_the_definition_of_a_class_and_of_a_decorated_function_is_found_whole(notebook):
-    assert _source.definition(notebook.Layer).splitlines()[1] == '    """Not 1 but 2."""'
-    assert _source.definition(notebook.Layer).endswith("helper(2)")
-    assert _source.definition(notebook.program).startswith(
+    assert writing.definition(notebook.Layer).splitlines()[1] == '    """Not 1 but 2."""'
+    assert writing.definition(notebook.Layer).endswith("helper(2)")
+    assert writing.definition(notebook.program).startswith(
         "@mark\ndef program(x, words=None):")
-    assert "10" in _source.definition(notebook.helper)
-    assert _source.definition(notebook.Static).endswith("return 2 * n")
+    assert "10" in writing.definition(notebook.helper)
+    assert writing.definition(notebook.Static).endswith("return 2 * n")
 
 
 def test_a_class_is_the_notebook_s_even_where_a_method_and_the_name_are_another_module_s(notebook):
-    assert _source.definition(notebook.TextWrapper).endswith('self.shorten("one two", 5)')
+    assert writing.definition(notebook.TextWrapper).endswith('self.shorten("one two", 5)')
 
 
 def test_a_class_without_functions_has_no_source(notebook):
     with pytest.raises(TypeError, match="there is no source of Empty"):
-        _source.definition(type("Empty", (), {"__module__": "__main__"}))
+        writing.definition(type("Empty", (), {"__module__": "__main__"}))
 
 
 def test_names_are_those_from_outside():
     source = ("def f(x, words=SIZE):\n    y = a.b\n    g = [words[n] for n in x]\n"
               "    return lambda: c(y, g)\n\nclass C(Base):\n    d = e\n"
               "    def h(self):\n        return self.d\n")
-    assert _source.names(source) == ["Base", "SIZE", "a", "c", "e"]
+    assert writing.names(source) == ["Base", "SIZE", "a", "c", "e"]
 
 
 def test_imports_are_those_of_the_file():
     source = "import a.b as c, d\nfrom e.f import g\ndef h():\n    import i\n"
-    assert _source.imports(source) == ["a.b", "d", "e.f"]
+    assert writing.imports(source) == ["a.b", "d", "e.f"]

@@ -23,13 +23,21 @@ import types
 from pathlib import Path
 
 from ..setup import COURSE, PACKAGE
-from ._subject import RefusalError
+from ._names import used
 
 MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")  # of a root
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
 USED = []  # why what was Absent was so, each time that it was used
-LOADS = ("LOAD_NAME", "LOAD_GLOBAL")
 STORES = ("STORE_NAME", "STORE_GLOBAL")
+
+
+class RefusalError(Exception):
+    """A program cannot be called at all; the message, such as "raises TypeError", says why.
+
+    ``tried``: in words, how it was built before.
+    """
+
+    tried = ""
 
 
 class Absent:
@@ -220,8 +228,7 @@ class Part:
         self.code = compile(ast.Module([node], []), filename, "exec", flags, dont_inherit=True)
         self.binds = {one.argval for one in dis.get_instructions(self.code)
                       if one.opname in STORES and one.argval != "__annotations__"}
-        self.uses = {one.argval for code in _codes(self.code)
-                     for one in dis.get_instructions(code) if one.opname in LOADS}
+        self.uses = used(self.code)
         targets = node.targets if isinstance(node, ast.Assign) else []
         self.changes = {_root(target) for target in targets} - self.binds - {""}
 
@@ -343,14 +350,6 @@ def _script(node):
     if isinstance(node, ast.If):
         return "__name__" in ast.unparse(node.test)
     return isinstance(node, ast.Expr | ast.Assert | ast.Pass | ast.Delete)
-
-
-def _codes(code):
-    """Yield a code object and all within it."""
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            yield from _codes(inner)
 
 
 def _root(target):

@@ -5,11 +5,12 @@ copies of functions, classes, numbers and str of the notebook.
 """
 
 import ast
-import dis
 import inspect
 import linecache
 import sys
-from types import CodeType, ModuleType
+from types import ModuleType
+
+from ._names import used
 
 PLAIN = (int, float, str, bool, type(None))
 
@@ -80,12 +81,7 @@ def definition(thing):
 
 def names(source):
     """Return the global names that a source uses, sorted."""
-    codes, found = [compile(source, "", "exec")], set()
-    for code in codes:  # the list grows in the loop
-        found |= {step.argval for step in dis.get_instructions(code)
-                  if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
-    return sorted(found - {"__name__"})  # which every class reads
+    return sorted(used(compile(source, "", "exec")) - {"__name__"})  # which every class reads
 
 
 def imports(source):
