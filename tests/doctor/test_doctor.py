@@ -466,7 +466,7 @@ def test_options_that_do_not_exist_are_refused(options, message):
                          "fully_masked, self_attention, masks, pre_norm, residual, post_norm, "
                          "batch_first, n_heads, call, roles, packed, parts, framework"),
     ("decoding", "masks", "masks is not an option of the level decoding, whose options are "
-                          "grouped, framework")])
+                          "grouped, parts, framework")])
 def test_options_of_another_level_are_refused(level, option, message):
     with raises(TypeError, message):
         doctor.examine(reference.attention, level, **{option: "any"})

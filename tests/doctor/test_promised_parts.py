@@ -122,6 +122,38 @@ def rotated(x, pairing):
     return z.flatten(-2).to(x.dtype)
 
 
+def decoder(norm=True, turn="qk", start=True, last=0, window=4):
+    """Return a decoding step with a LayerNorm of q and k, RoPE, and a window, or without them."""
+    def placed(x, letter, first):
+        if norm and letter in "qk":
+            x = torch.nn.functional.layer_norm(x, x.shape[-1:], eps=1e-6)
+        before = x.new_zeros(*x.shape[:2], first, x.shape[3])
+        return rotated(torch.cat([before, x], 2), "halves")[:, :, first:] if letter in turn else x
+
+    def step(q, k, v, cache):
+        keys, values = cache or (k[:, :, :0], v[:, :, :0])
+        past = keys.shape[2]
+        first = past if start else 0
+        keys = torch.cat([keys, placed(k, "k", first)], 2)
+        values = torch.cat([values, placed(v, "v", first)], 2)
+        behind = past + torch.arange(q.shape[2])[:, None] - torch.arange(keys.shape[2])
+        hidden = (behind < 0) | (behind >= window)
+        scores = placed(q, "q", first + last) @ keys.mT / q.shape[-1] ** 0.5
+        return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ values, (keys, values)
+    return step
+
+
+@pytest.mark.parametrize(("options", "names"), [
+    ({}, []), ({"turn": ""}, [("no RoPE",)]), ({"norm": False}, [("no QK-norm",)]),
+    ({"turn": "q"}, [("RoPE not on both",)]), ({"turn": "qkv"}, [("RoPE on values",)]),
+    ({"last": 1}, [("RoPE off by one",)]), ({"start": False}, [("positions restart",)]),
+    ({"window": 5}, [("window off by one",)]), ({"window": 99}, [("no window",)])])
+def test_the_parts_of_a_decoder_are_examined(options, names):
+    parts = {"rope": "halves", "qk_norm": "layer", "window": 4}
+    report = doctor.examine_decoder(decoder(**options), parts=parts, framework="torch")
+    assert (report.verdict, report.names) == ("sick" if names else "healthy", names)
+
+
 class Grouped(nn.Module):
     """Attention with fewer heads of k and v, with RoPE if a pairing is given."""
 

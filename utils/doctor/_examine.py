@@ -320,15 +320,17 @@ def _layer(program, of_form, most=None, *, causal=False, fully_masked=None, self
     return _examined("layer", program, fully_masked, framework, prepared, most)
 
 
-def examine_decoder(program, *, grouped=False, framework=None):
+def examine_decoder(program, *, grouped=False, parts=None, framework=None):
     """Return the Report on a step of decoding, ``program(q, k, v, cache) -> (context, cache)``.
 
     The program gets the new positions only: q (b, h, n, d), k (b, h, n, d) and v (b, h, n, d_v) for
     n new positions. cache is None at first, and then whatever the program returned. The context is
     (b, h, n, d_v). The sequence is fed in chunks of several sizes and compared with one causal
-    pass. ``grouped`` and ``framework`` are those of ``examine_kernel``.
+    pass. ``grouped``, ``parts`` and ``framework`` are those of ``examine_kernel``.
+
+    Raises ValueError for an unknown part.
     """
-    options = Options(causal=True, align="bottom_right", square=True, grouped=grouped)
+    options = _options("bottom_right", grouped, parts)._replace(square=True)
     return _examined("decoding", program, None, framework, lambda: (
         decoding_level.Decoder(program), decoding_level.levels(options)))
 

@@ -37,26 +37,32 @@ def decode(q, k, v, chunks, faults=RIGHT, **settings):
     contexts, held, end = [], None, 0
     for chunk in chunks:
         new = slice(end, end + chunk)
-        queries, keys = _turned(q[:, :, new], k[:, :, new], faults, end)
-        keys, values, held = CACHES[faults.cache](held, keys, v[:, :, new])
+        queries, keys, values = _prepared(q[:, :, new], k[:, :, new], v[:, :, new], faults, end)
+        keys, values, held = CACHES[faults.cache](held, keys, values)
         its_band = _chunk_band(faults.band, faults.masked, first=end == 0)
         its_align = faults.align
         if its_align == "top_left of several":
             its_align = "top_left" if chunk > 1 else "bottom_right"
         context, _ = kernel.attention(queries, keys, values, None, faults, align=its_align,
-                                      band=its_band, rotary=None)
+                                      band=its_band, unit="", rotary=None)
         contexts.append(context)
         end += chunk
     return np.concatenate(contexts, axis=2)
 
 
-def _turned(q, k, faults, start):
-    """Return q and k of a chunk, rotated by their positions, of which the first is ``start``."""
+def _prepared(q, k, v, faults, start):
+    """Return q, k and v of a chunk as they are cached: normalised, and rotated from ``start``."""
+    if faults.unit:
+        q, k = (faults.gain * designs.normalised(x, faults.unit) for x in (q, k))
     if not faults.rotary:
-        return q, k
-    return tuple(designs.rotated(x, designs.Rotary(*faults.rotary),
-                                 0 if letter in faults.restarts else start)
-                 for letter, x in (("q", q), ("k", k)))
+        return q, k, v
+    found = []
+    for letter, x in (("q", q), ("k", k), ("v", v)):
+        first = 0 if letter in faults.restarts else start
+        first += faults.shift if letter == "q" else 0
+        turned = letter in faults.turned
+        found.append(designs.rotated(x, designs.Rotary(*faults.rotary), first) if turned else x)
+    return found
 
 
 def _chunk_band(band, masked, first):

@@ -82,6 +82,7 @@ class Decoding(Level):
 
     def expected(self, args, settings, fully_masked):
         """Return (context, None) of the faulty decoder with these settings."""
+        settings = self.options.settings() | settings
         return faulty.decoding.decode(*args, **settings, fully_masked=fully_masked), None
 
     def switches(self, ask):
@@ -89,14 +90,16 @@ class Decoding(Level):
         two = [kernel_cases.shape(self.form, which) for which in (SEARCH, SECOND)]
         estimated = kernel_constants.constants(lambda q, k, v, keep: ask(q, k, v, (q.shape[2],)),
                                                two, self.options, "no mask")
-        return [*designs.rotations(), *SWITCHES, *estimated,
-                *kernel_switches.switches(self.form, self.options)]
+        free = designs.unpromised([*designs.rotations(), *estimated], self.options.parts)
+        return [*free, *SWITCHES, *kernel_switches.switches(self.form, self.options)]
 
     def alone(self):
         """Return the Switches of positions that start again in each chunk."""
-        return [Switch("positions restart", one.settings | {"restarts": letters},
+        promised, _ = designs.promised(self.options.parts)
+        rotations = [{}] if "rotary" in promised else [one.settings for one in designs.rotations()]
+        return [Switch("positions restart", settings | {"restarts": letters},
                        f"the positions of {' and '.join(letters)}, by which RoPE rotates")
-                for one in designs.rotations() for letters in ("qk", "q", "k")]
+                for settings in rotations for letters in ("qk", "q", "k")]
 
     def probes(self, subject):
         """Return the Findings of the probes that fit such a decoder."""
