@@ -1,7 +1,6 @@
 """Each number is a sick program that does not show its fault, and panels are fair."""
 
 import inspect
-import itertools
 import re
 from collections import Counter
 
@@ -100,8 +99,8 @@ def test_faults_are_drawn_alike_and_then_their_programs():
 
 def test_a_fault_has_at_most_so_many_programs():
     for level in homework_programs.LEVELS:
-        counts = [len(list(group)) for _, group in itertools.groupby(
-            homework_programs.sick(level, np.random.default_rng(0)), key=lambda p: p.fault)]
+        counts = [len(programs) for programs in homework_programs.sick(
+            level, np.random.default_rng(0)).values()]
         assert 1 <= max(counts) <= homework_programs.MOST
         assert len(counts) == len(homework_programs.names(level))
     assert max(counts) == homework_programs.MOST
@@ -109,8 +108,8 @@ def test_a_fault_has_at_most_so_many_programs():
 
 def test_constants_are_drawn_from_where_they_matter():
     for seed in range(20):
-        details = [p.detail for p in homework_programs.sick("kernel", np.random.default_rng(seed))
-                   if p.fault == "mask value too high"]
+        programs = homework_programs.sick("kernel", np.random.default_rng(seed))
+        details = [program.detail for program in programs["mask value too high"]]
         numbers = [float(re.search(r"-?[\d.]+", detail)[0]) for detail in details]
         assert -8 <= numbers[0] <= -1
         assert -200 <= numbers[1] <= -50

@@ -34,11 +34,10 @@ class Grade(NamedTuple):
     remark: str = ""
 
     def row(self):
-        """Return the grade as {column: text or number}, by COLUMNS."""
-        _, caught, alarms, *_ = self.score
-        return dict(zip(COLUMNS, (
-            self.file, self.student, self.program, self.score.points, f"{caught:.0%}",
-            f"{alarms:.0%}", self.diagnosis, self.remark), strict=True))
+        """Return the text or number of each of COLUMNS."""
+        points, caught, alarms, *_ = self.score
+        return (self.file, self.student, self.program, points, f"{caught:.0%}", f"{alarms:.0%}",
+                self.diagnosis, self.remark)
 
 
 def grades(paths, seed=0, signed=None, seconds=SECONDS):
@@ -47,20 +46,18 @@ def grades(paths, seed=0, signed=None, seconds=SECONDS):
     ``signed(student, number, level)`` says whether this number was given to this student. Without
     it, diagnoses are not graded.
     """
-    return [_grade(path, seed, signed, seconds) for path in paths]
+    found = []
+    for path in paths:
+        try:
+            found.append(_graded(path, seed, signed, seconds))
+        except Exception as error:  # whatever is in a file, the others are graded, too
+            remark = (str(error) or type(error).__name__)[:200]
+            found.append(Grade(path.name, "", 0, NOTHING, "", remark))
+    return found
 
 
-def _grade(path, seed, signed, seconds):
-    """Return the Grade of a file; whatever is in it, the others are graded, too."""
-    path = Path(path)
-    try:
-        return _graded(path, fields(path), seed, signed, seconds)
-    except Exception as error:
-        return Grade(path.name, "", 0, NOTHING, "", (str(error) or type(error).__name__)[:200])
-
-
-def _graded(path, said, seed, signed, seconds):
-    student, number, level, diagnosis = said.values()
+def _graded(path, seed, signed, seconds):
+    student, number, level, diagnosis = fields(path).values()
     score = scoring.score(path, panel.panel(level, seed), seconds)
     remark, verdict = score.remark, ""
     if signed and signed(student, number, level):
@@ -71,13 +68,11 @@ def _graded(path, said, seed, signed, seconds):
 
 
 def _judged(diagnosis, number, level):
-    """Return "right", "wrong" or "none"."""
     if not diagnosis:
         return "none"
-    if diagnosis == programs.chosen(number, level).fault.casefold():
-        return "right"
-    names = {name.casefold() for name in accepted(number, level)}
-    return "right" if diagnosis in names else "wrong"
+    right = diagnosis == programs.chosen(number, level).fault.casefold() or (
+        diagnosis in map(str.casefold, accepted(number, level)))
+    return "right" if right else "wrong"
 
 
 def fields(path):
@@ -97,19 +92,15 @@ def fields(path):
     for name, kind in FIELDS.items():
         if not isinstance(found.get(name), kind):
             raise ValueError(f"lacks the line {name} = … that was handed out")
-    if found["LEVEL"] not in programs.LEVELS or not (
-            0 <= found["PROGRAM"] < LARGEST):
+    if found["LEVEL"] not in programs.LEVELS or not 0 <= found["PROGRAM"] < LARGEST:
         raise ValueError("LEVEL and PROGRAM differ from what was handed out")
     return {name: found[name] for name in FIELDS}
 
 
 def accepted(number, level="kernel"):
     """Return the names that are right for a program: its fault, and faults that look the same."""
-    program = programs.SickProgram(number, level)
-    if level == "kernel":
-        report = doctor.examine_kernel(program, grouped=True, framework="numpy")
-    else:
-        report = doctor.examine_layer(program, framework="numpy")
+    grouped = {"grouped": True} if level == "kernel" else {}
+    report = doctor.examine(programs.assignment(number, level), level, framework="numpy", **grouped)
     same = {some[0] for some in report.names if len(some) == 1}
     return same | {programs.chosen(number, level).fault}
 
@@ -117,41 +108,35 @@ def accepted(number, level="kernel"):
 def _missed(score):
     """Return in a few words which faults a probe misses, and its false alarms."""
     remarks = []
-    if len(score.missed) > 3:
-        remarks.append(f"misses {len(score.missed)} faults")
-    elif score.missed:
-        remarks.append(f"misses {', '.join(score.missed)}")
-    if len(score.alarmed) > 3:
-        remarks.append(f"calls {len(score.alarmed)} healthy programs sick")
-    elif score.alarmed:
-        remarks.append(f"calls healthy programs sick: {', '.join(score.alarmed)}")
+    for names, few, many in (
+            (score.missed, "misses {}", "misses {} faults"),
+            (score.alarmed, "calls healthy programs sick: {}", "calls {} healthy programs sick")):
+        if names:
+            said = many.format(len(names)) if len(names) > 3 else few.format(", ".join(names))
+            remarks.append(said)
     return "; ".join(remarks)
 
 
 def table(found):
     """Return Grades as a table for the terminal, sorted by points and then by name."""
     from tabulate import tabulate  # handing out needs only NumPy
-    rows = [grade.row() for grade in sorted(found, key=lambda g: (-g.score.points, g.student))]
-    names = COLUMNS[1:]
-    right = ("program", "points", "caught", "alarms")
-    cells = [[_plain(row[name]) for name in names] for row in rows]
-    return tabulate(cells, names, tablefmt="plain",
-                    colalign=["right" if name in right else "left" for name in names],
-                    disable_numparse=True)
+    best_first = sorted(found, key=lambda grade: (-grade.score.points, grade.student))
+    cells = [[*map(_plain, grade.row()[1:])] for grade in best_first]
+    return tabulate(cells, COLUMNS[1:], tablefmt="plain", disable_numparse=True,
+                    colalign=("left", *["right"] * 4, "left", "left"))
 
 
 def as_csv(found):
     """Return Grades as comma-separated values, in their order."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in grade.row().items()}
-                     for grade in found)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(map(_cell, grade.row()) for grade in found)
     return text.getvalue().rstrip()
 
 
 def _plain(value):
-    """Return a cell of the table: no text that a student wrote can begin a line of its own."""
+    """Return a cell, in which no text that a student wrote can begin a line of its own."""
     return " ".join(printable(value).split()) if isinstance(value, str) else value
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ... import checks, reference
 from ...parity import ten
-from .. import faulty
+from .. import _subject, faulty
 from ..faulty.kernel import FULLY_MASKED, Masking
-from . import programs as homework_programs
+from . import programs
 from .programs import Program
 
 LOWEST = float(np.finfo(float).min)
@@ -20,7 +20,8 @@ LOWEST = float(np.finfo(float).min)
 def panel(level, seed):
     """Return the sick and healthy Programs of a level; ``seed`` draws constants and order."""
     rng = np.random.default_rng([seed, 1])
-    found = homework_programs.sick(level, rng) + healthy(level)
+    sick = programs.sick(level, rng)
+    found = [program for mine in sick.values() for program in mine] + healthy(level)
     found = [program._replace(run=partial(_asked, program.run, level)) for program in found]
     return [found[n] for n in rng.permutation(len(found))]
 
@@ -54,54 +55,30 @@ def healthy(level):
     """Return the healthy Programs of a level, which differ in framework, precision and more."""
     import torch  # noqa: F401 - now, and not within the time limit of a probe
     if level == "kernel":
-        found = {f"fully masked rows get {name}": partial(_kernel, fully_masked=name)
-                 for name in FULLY_MASKED}
-        found |= {"reference": lambda *args: reference.attention(*args)[0],
-                  "mask of -1e9 is added": partial(_kernel, masking=Masking("add", "keep", -1e9)),
-                  "mask value is the lowest number": partial(
-                      _kernel, masking=Masking("fill", "keep", LOWEST)),
-                  "PyTorch": _torch, "SDPA": partial(_torch, fused=True),
-                  "PyTorch in float32": _rounded(_torch)}
+        run, right, in_torch = programs.kernel, reference.attention, _torch
+        further = {"mask of -1e9 is added": partial(run, masking=Masking("add", "keep", -1e9)),
+                   "mask value is the lowest number": partial(
+                       run, masking=Masking("fill", "keep", LOWEST)),
+                   "SDPA": _computed(partial(_torch, fused=True), "torch")}
     else:
-        found = {f"fully masked rows get {name}": partial(faulty.layer.layer, fully_masked=name)
-                 for name in FULLY_MASKED}
-        found |= {"reference": lambda *args: reference.multi_head_attention(*args)[0],
-                  "PyTorch": _torch_layer, "PyTorch in float32": _rounded(_torch_layer)}
-    found["float32"] = _rounded(found["fully masked rows get zeros"])
+        run, right, in_torch = faulty.layer.layer, reference.multi_head_attention, ten.view
+        further = {}
+    found = {f"fully masked rows get {name}": partial(run, fully_masked=name)
+             for name in FULLY_MASKED}
+    found |= further | {"reference": lambda *args: right(*args)[0],
+                        "PyTorch": _computed(in_torch, "torch"),
+                        "PyTorch in float32": _computed(in_torch, "torch", "float32"),
+                        "float32": _computed(run, "numpy", "float32")}
     return [Program("", name, run) for name, run in found.items()]
 
 
-def _kernel(*args, **settings):
-    return faulty.kernel.attention(*args, **settings)[0]
+def _computed(program, framework, dtype="float64"):
+    """Return a program of a framework as one of NumPy arrays, computed in this dtype."""
+    ask = _subject.answering(_subject.Subject(program, framework, dtype))
+    return lambda *args: ask(*args).astype(dtype)
 
 
 def _torch(q, k, v, keep=None, fused=False):
-    import torch
-
-    from ...attention import torch as torch_attention
-    k, v = (reference.repeat_heads(x, q.shape[1]) for x in (k, v))
-    q, k, v, keep = (None if x is None else torch.as_tensor(x) for x in (q, k, v, keep))
-    if fused:
-        return torch_attention.fused_attention(q, k, v, keep).numpy()
-    return torch_attention.attention(q, k, v, keep)[0].numpy()
-
-
-def _torch_layer(x, memory, weights, n_heads, keep=None):
-    import torch
-    x, memory = torch.as_tensor(x), torch.as_tensor(memory)
-    weights = {name: torch.as_tensor(w) for name, w in weights.items()}
-    return ten.view(x, memory, weights, n_heads, keep).numpy()
-
-
-def _rounded(program):
-    """Return a program that computes in float32 and returns float32."""
-    def rounded(*args):
-        return program(*(_single(arg) for arg in args)).astype(np.float32)
-    return rounded
-
-
-def _single(value):
-    if isinstance(value, dict):
-        return {name: _single(item) for name, item in value.items()}
-    floats = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    return value.astype(np.float32) if floats else value
+    from ...attention.torch import attention, fused_attention
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))
+    return fused_attention(q, k, v, keep) if fused else attention(q, k, v, keep)[0]

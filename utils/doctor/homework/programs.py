@@ -7,6 +7,7 @@ import numpy as np
 
 from ... import reference
 from .. import faulty
+from .._search import Switch
 from ..faults import FAULTS
 from ..faulty.kernel import Band, Masking
 from ..levels import kernel_cases, kernel_switches, layer_cases, layer_switches
@@ -36,8 +37,7 @@ class Program(NamedTuple):
 class SickProgram:
     """A sick program that shows its number and nothing else."""
 
-    def __init__(self, number, level="kernel"):
-        """Raise ValueError for another level than kernel or layer, or a number below 0."""
+    def __init__(self, number, level):
         if level not in LEVELS or number < 0:
             raise ValueError("the number must be at least 0 and the level one of "
                              f"{', '.join(LEVELS)}, got {number} and {level!r}")
@@ -51,6 +51,16 @@ class SickProgram:
         return f"<{self.__name__}, a {self.level}>"
 
 
+def assignment(number, level="kernel"):
+    """Return the sick program with this number, a callable that does not show its fault.
+
+    ``level``: "kernel" or "layer"; ``CONTRACTS`` says how its programs are called. ``python -m
+    utils.doctor.homework reveal NUMBER`` prints the fault. Raises ValueError for another level or a
+    number below 0.
+    """
+    return SickProgram(number, level)
+
+
 @lru_cache(maxsize=256)
 def chosen(number, level="kernel"):
     """Return the Program with a number: a fault is drawn first, then a program with this fault.
@@ -59,68 +69,50 @@ def chosen(number, level="kernel"):
     """
     rng = np.random.default_rng([number, LEVELS.index(level)])
     programs = sick(level, rng)
-    fault = rng.choice(list(dict.fromkeys(program.fault for program in programs)))
-    mine = [program for program in programs if program.fault == fault]
+    mine = programs[rng.choice(list(programs))]
     return mine[rng.integers(len(mine))]
 
 
 def names(level):
     """Return the names of the faults that programs of a level can have."""
-    return list(dict.fromkeys(program.fault for program in sick(level, np.random.default_rng(0))))
+    return list(sick(level, np.random.default_rng(0)))
 
 
 def sick(level, rng):
-    """Return the sick Programs of a level, at most MOST of each fault; ``rng`` draws constants."""
+    """Return {fault: its Programs, at most MOST} of a level; ``rng`` draws constants."""
     if level == "kernel":
-        form, options = kernel_cases.Form(grouped=True), Options(grouped=True)
-        found = [Program(s.fault, s.detail, partial(_kernel, s.settings))
-                 for s in kernel_switches.switches(form, options)]
-        found += _constants(rng)
+        run, form = kernel, kernel_cases.Form(grouped=True)
+        switches = kernel_switches.switches(form, Options(grouped=True)) + _constants(rng)
     else:
-        found = [Program(s.fault, s.detail, partial(_layer, s.settings))
-                 for s in layer_switches.switches(layer_cases.Form(equal_widths=True), Options())
-                 if FAULTS[s.fault].level == "layer"]
-    some = []
-    for fault in dict.fromkeys(program.fault for program in found):
-        mine = [program for program in found if program.fault == fault]
-        some += [mine[n] for n in sorted(rng.permutation(len(mine))[:MOST])]
-    return some
+        run, form = faulty.layer.layer, layer_cases.Form(equal_widths=True)
+        switches = [switch for switch in layer_switches.switches(form, Options())
+                    if FAULTS[switch.fault].level == "layer"]
+    found = {}
+    for fault, settings, detail in switches:
+        found.setdefault(fault, []).append(Program(fault, detail, partial(run, **settings)))
+    return {fault: [mine[n] for n in sorted(rng.permutation(len(mine))[:MOST])]
+            for fault, mine in found.items()}
 
 
 def _constants(rng):
-    """Return the sick Programs with a constant, which is drawn."""
+    """Return the Switches of constants, which are drawn, and of dropout."""
     near, far, added = -rng.uniform(1, 8), -rng.uniform(50, 200), -rng.uniform(3, 10)
     width, scale, share = int(rng.integers(1, 4)), rng.uniform(0.15, 0.85), rng.uniform(0.1, 0.5)
-    found = [("constant scale", f"the scale is {scale:.3g}", {"scale": scale}),
-             ("window", f"a query attends only to keys up to {width} positions away",
-              {"band": Band(width, width)})]
-    found += [("mask value too high", mask_value_text(how, f"{value:.3g}"),
-               {"masking": Masking(how, "keep", value)})
+    dropout = share, np.random.default_rng(rng.integers(2**32))
+    values = [Switch("mask value too high", {"masking": Masking(how, "keep", value)},
+                     mask_value_text(how, f"{value:.3g}"))
               for how, value in (("fill", near), ("fill", far), ("add", added))]
-    dropping = partial(_dropping, np.random.default_rng(rng.integers(2**32)), share)
-    programs = [Program(fault, detail, partial(_kernel, settings))
-                for fault, detail, settings in found]
-    return [*programs, Program("dropout in eval", f"p = {share:.2g}", dropping)]
+    return [Switch("constant scale", {"scale": scale}, f"the scale is {scale:.3g}"),
+            Switch("window", {"band": Band(width, width)},
+                   f"a query attends only to keys up to {width} positions away"),
+            *values, Switch("dropout in eval", {"dropout": dropout}, f"p = {share:.2g}")]
 
 
-def _kernel(settings, q, k, v, keep=None):
-    return faulty.kernel.attention(q, k, v, keep, **settings)[0]
-
-
-def _layer(settings, x, memory, weights, n_heads, keep=None):
-    return faulty.layer.layer(x, memory, weights, n_heads, keep, **settings)
-
-
-def _dropping(rng, share, q, k, v, keep=None):
-    _, weights = faulty.kernel.attention(q, k, v, keep)
+def kernel(q, k, v, keep=None, dropout=None, **settings):
+    """Return the context of a faulty kernel; ``dropout``: (p, the Generator that draws)."""
+    context, weights = faulty.kernel.attention(q, k, v, keep, **settings)
+    if dropout is None:
+        return context
+    share, rng = dropout
     kept = rng.random(weights.shape) >= share
     return kept * weights / (1 - share) @ reference.repeat_heads(v, q.shape[1])
-
-
-def assignment(number, level="kernel"):
-    """Return the sick program with this number, a callable that does not show its fault.
-
-    ``level``: "kernel" or "layer"; ``CONTRACTS`` says how its programs are called. ``python -m
-    utils.doctor.homework reveal NUMBER`` prints the fault.
-    """
-    return SickProgram(number, level)
