@@ -24,9 +24,10 @@ RAISED = "the program raised an error"  # whatever it was: its text could give t
 
 def send(stream, message):
     """Write a message, a dict of arrays, to a binary stream."""
-    content = io.BytesIO()
-    np.savez(content, **message)
-    stream.write(len(content.getvalue()).to_bytes(8, "little") + content.getvalue())
+    packed = io.BytesIO()
+    np.savez(packed, **message)
+    content = packed.getvalue()
+    stream.write(len(content).to_bytes(8, "little") + content)
     stream.flush()
 
 
@@ -92,14 +93,6 @@ class RemoteProgram:
         return "<a program>"
 
 
-def load(path):
-    """Return the function ``probe`` of a file."""
-    spec = importlib.util.spec_from_file_location("submission", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.probe
-
-
 def verdict(probe, program, path):
     """Return as a message the verdict of a probe on a program, or why there is none."""
     try:
@@ -131,8 +124,11 @@ def main(count):
     with open(os.devnull, "r+b") as nowhere:  # what the probe prints or reads
         for number in (0, 1, 2):
             os.dup2(nowhere.fileno(), number)
+    spec = importlib.util.spec_from_file_location("submission", path)
+    submission = importlib.util.module_from_spec(spec)
     try:
-        probe = load(path)
+        spec.loader.exec_module(submission)
+        probe = submission.probe
     except BaseException as error:
         send(calls, {"broken": np.asarray(described(error, path))})
         return

@@ -113,29 +113,27 @@ def options(arguments=None):
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
                                      allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
-    handing_out = commands.add_parser("hand-out", help="write a file for each student",
-                                      allow_abbrev=False)
+    add = commands.add_parser("hand-out", help="write a file for each student",
+                              allow_abbrev=False).add_argument
+    add("--phrase-file", type=Path, default="-", help="a file with a phrase that only the teacher "
+        "knows (default: it is asked for)")
+    add("--students", required=True, type=Path, help="a file with one name in each line")
+    add("--to", required=True, type=Path, help="the folder for the files")
+    add("--level", choices=programs.LEVELS, default="kernel")
     grading = commands.add_parser("grade", help="grade the files that come back",
                                   allow_abbrev=False)
-    revealing = commands.add_parser("reveal", help="print the fault of a program")
-    handing_out.add_argument("--phrase-file", type=Path, default="-", help="a file with a phrase "
-                             "that only the teacher knows (default: it is asked for)")
-    handing_out.add_argument("--students", required=True, type=Path,
-                             help="a file with one name in each line")
-    handing_out.add_argument("--to", required=True, type=Path, help="the folder for the files")
-    grading.add_argument("where", type=Path, help="a file, or a folder with *.py")
-    grading.add_argument("--phrase-file", type=Path, help="the file with the phrase, - to be asked "
-                         "for it; without it, diagnoses are not graded")
-    grading.add_argument("--seconds", type=float, default=score.SECONDS,
-                         help="the time limit for each file")
-    style = grading.add_mutually_exclusive_group()
-    style.add_argument("--csv", dest="show", action="store_const", const=grade.as_csv,
-                       help="print comma-separated values")
-    style.add_argument("--json", dest="show", action="store_const", const=grade.as_json,
-                       help="print JSON")
-    revealing.add_argument("number", type=int, help="the number of a program")
-    for command in (handing_out, revealing):
-        command.add_argument("--level", choices=programs.LEVELS, default="kernel")
+    add = grading.add_argument
+    add("where", type=Path, help="a file, or a folder with *.py")
+    add("--phrase-file", type=Path, help="the file with the phrase, - to be asked for it; without "
+        "it, diagnoses are not graded")
+    add("--seconds", type=float, default=score.SECONDS, help="the time limit for each file")
+    add = grading.add_mutually_exclusive_group().add_argument
+    add("--csv", dest="show", action="store_const", const=grade.as_csv, default=grade.table,
+        help="print comma-separated values")
+    add("--json", dest="show", action="store_const", const=grade.as_json, help="print JSON")
+    add = commands.add_parser("reveal", help="print the fault of a program").add_argument
+    add("number", type=int, help="the number of a program")
+    add("--level", choices=programs.LEVELS, default="kernel")
     return parser.parse_args(arguments)
 
 
@@ -154,10 +152,9 @@ def main(arguments=None):
     """
     said = options(arguments)
     if said.command == "reveal":
-        shown = programs.SickProgram(said.number, said.level)
-        program = programs.chosen(shown.number, shown.level)
-        text = f"{shown.__name__}: {program.fault}"
-        return f"{text} ({program.detail})" if program.detail else text
+        shown = programs.assignment(said.number, said.level)
+        fault, detail, _ = programs.chosen(said.number, said.level)
+        return f"{shown.__name__}: {fault}" + (f" ({detail})" if detail else "")
     if said.command == "hand-out":
         students = said.students.read_text(encoding="utf-8").splitlines()
         paths = hand_out(phrase_of(said.phrase_file), students, said.to, said.level)
@@ -171,4 +168,4 @@ def main(arguments=None):
     if said.phrase_file is not None:
         phrase = phrase_of(said.phrase_file)
         drawn, check = seed(phrase), partial(signed, phrase)
-    return (said.show or grade.table)(grade.grades(paths, drawn, check, said.seconds))
+    return said.show(grade.grades(paths, drawn, check, said.seconds))

@@ -47,7 +47,7 @@ def grades(paths, seed=0, signed=None, seconds=SECONDS):
     it, diagnoses are not graded.
     """
     found = []
-    for path in paths:
+    for path in map(Path, paths):
         try:
             found.append(_graded(path, seed, signed, seconds))
         except Exception as error:  # whatever is in a file, the others are graded, too
@@ -81,7 +81,7 @@ def fields(path):
     Raises ValueError for a file that is not Python or lacks a field.
     """
     try:
-        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise ValueError(f"is not Python: {error or type(error).__name__}") from None
     found = {}

@@ -42,25 +42,24 @@ def score(path, programs, seconds=SECONDS):
     verdicts, calls, remark = verdicts_of(path, [program.run for program in programs], seconds)
     if len(verdicts) < len(programs):
         return Score(0, 0.0, 0.0, {}, [], calls, remark)
-    pairs = list(zip(programs, verdicts, strict=True))
     shares, missed = {}, {}
-    for program, said in pairs:
-        if program.fault:
-            shares.setdefault(program.fault, []).append(said is True)
-            if said is not True:
-                missed.setdefault(program.fault, []).append(program.detail)
-    healthy = [(program.detail, said is not False) for program, said in pairs if not program.fault]
+    for program, said in zip(programs, verdicts, strict=True):
+        right = said == bool(program.fault)  # None is neither
+        shares.setdefault(program.fault, []).append(right)
+        if not right:
+            missed.setdefault(program.fault, []).append(program.detail)
+    alarms = float(np.mean(np.logical_not(shares.pop(""))))
     caught = float(np.mean([np.mean(share) for share in shares.values()]))
-    alarms = float(np.mean([alarm for _, alarm in healthy]))
-    return Score(round(100 * max(0.0, caught - alarms)), caught, alarms, missed,
-                 [name for name, alarm in healthy if alarm], calls, remark)
+    alarmed = missed.pop("", [])
+    return Score(round(100 * max(0.0, caught - alarms)), caught, alarms, missed, alarmed, calls,
+                 remark)
 
 
 def verdicts_of(path, programs, seconds=SECONDS):
     """Return (verdicts, calls, remark): what a probe, in its own process, says of each program.
 
-    A verdict is True, False, or None if the probe raised an error or returned anything else.
-    ``calls``: how often the programs were called. ``remark``: the first thing that went wrong.
+    A verdict is True, False, or None if the probe raised an error or returned anything else. The
+    rest is as in ``Score``.
     """
     talk, mark = _Talk(programs), command.new_mark()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -123,13 +122,10 @@ def answered(program, message):
     All errors are one message, as their texts differ from program to program.
     """
     try:
-        args = _sandbox.unpack(message)
-        for array in (item for arg in args for item in (
-                arg.values() if isinstance(arg, dict) else (arg,))):
-            if np.size(array) > ELEMENTS or max(np.shape(array), default=0) > AXIS:
-                raise ValueError(f"an array has more than {ELEMENTS} elements or an axis more than "
-                                 f"{AXIS}")
+        if any(item.size > ELEMENTS or max(item.shape, default=0) > AXIS
+               for item in message.values()):
+            raise ValueError("an array is too large")
         with np.errstate(all="ignore"):
-            return {"out": np.asarray(program(*args), dtype=float)}
+            return {"out": np.asarray(program(*_sandbox.unpack(message)), dtype=float)}
     except Exception:  # the arguments may not fit
         return {"error": np.asarray(_sandbox.RAISED)}
