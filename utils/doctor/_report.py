@@ -12,7 +12,6 @@ VERDICTS = {"healthy": "is healthy", "sick": "is sick", "unexplained": "is unexp
 COLOURS = {"healthy": "#2f8f46", "sick": "#d1453b"}  # readable on white and on black
 OTHER_COLOUR = "#a87400"
 WIDTH = 78
-UNDER_FAULT = ("look", "case")  # kinds of lines that belong to the fault above them
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,12 +50,9 @@ class Report:
 
         Characters that would control a terminal are escaped.
         """
-        return [(kind, printable(text)) for kind, text in self._lines()]
-
-    def _lines(self):
         found = [("heading", f"{self.program} {VERDICTS[self.verdict]}: {self.headline}")]
         found += [("item", f"{self.called}.")] if self.called else []
-        faults = list(dict.fromkeys(name for some in self.names for name in some))
+        faults = self._faults()
         for name in faults:
             if len(faults) > 1:
                 found.append(("fault", f"{name}: {described(name, self.details)}"))
@@ -70,33 +66,37 @@ class Report:
         if self.adapter:
             found += [("item", "Add this below the program, with your own code in place of ...:"),
                       ("code", self.adapter), ("item", "Then:"), ("code", self.then)]
-        return found
+        return [(kind, printable(text)) for kind, text in found]
+
+    def _faults(self):
+        return list(dict.fromkeys(name for some in self.names for name in some))
+
+    def _under_fault(self):
+        """Return the kinds of lines that are indented, as they belong to the fault above them."""
+        return ("look", "case") if len(self._faults()) > 1 else ()
 
     def __str__(self):
-        several = len({name for some in self.names for name in some}) > 1
-        indents = {"heading": 0}
-        if several:
-            indents |= dict.fromkeys(UNDER_FAULT, 4)
+        indents = {"heading": 0} | dict.fromkeys(self._under_fault(), 4)
         return "\n".join(textwrap.indent(text, " " * 6) if kind == "code" else
                          wrapped(text, indents.get(kind, 2)) for kind, text in self.lines())
 
     __repr__ = __str__
 
     def _repr_html_(self):
-        (_, heading), *rest = self.lines()
-        several = any(kind == "fault" for kind, _ in rest)
+        (_, heading), *rest = ((kind, html.escape(text)) for kind, text in self.lines())
         items = ""
         for kind, text in rest:
-            indented = several and kind in UNDER_FAULT
-            style = ' style="margin-left: 1.5em"' if indented else ""
             if kind == "code":
-                items = items.removesuffix("</li>") + f"<pre>{html.escape(text)}</pre></li>"
-            else:
-                items += f"<li{style}>{_marked(kind, text)}</li>"
+                items = items.removesuffix("</li>") + f"<pre>{text}</pre></li>"
+                continue
+            style = ' style="margin-left: 1.5em"' if kind in self._under_fault() else ""
+            if kind == "fault":
+                text = f"<strong>{text.replace(':', '</strong>:', 1)}"
+            items += f"<li{style}>{text}</li>"
         colour = COLOURS.get(self.verdict, OTHER_COLOUR)
         return (f'<div class="doctor" style="border-left: 4px solid {colour}; color: inherit; '
-                f'padding-left: 0.8em; overflow-wrap: anywhere"><p><strong>'
-                f"{html.escape(heading)}</strong></p><ul>{items}</ul></div>")
+                f'padding-left: 0.8em; overflow-wrap: anywhere"><p><strong>{heading}</strong></p>'
+                f"<ul>{items}</ul></div>")
 
 
 def printable(text):
@@ -104,17 +104,10 @@ def printable(text):
     return "".join(c if c.isprintable() or c in "\n\xa0" else repr(c)[1:-1] for c in text)
 
 
-def _marked(kind, text):
-    """Return a line as HTML, with the name of a fault in bold."""
-    name, colon, rest = html.escape(text).partition(":")
-    return f"<strong>{name}</strong>{colon}{rest}" if kind == "fault" else name + colon + rest
-
-
 def described(name, details):
     """Return what a fault does, and what is special about it here; details is {fault: text}."""
-    if name not in details:
-        return FAULTS[name].sentence
-    return f"{FAULTS[name].sentence} Here: {details[name]}."
+    here = f" Here: {details[name]}." if name in details else ""
+    return FAULTS[name].sentence + here
 
 
 def enumerated(names):
@@ -122,12 +115,9 @@ def enumerated(names):
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def wrapped(text, indent, width=WIDTH):
-    """Return text in lines of ``width``, indented, the later ones by two more.
-
-    An address is not broken.
-    """
+def wrapped(text, indent):
+    """Return text in indented lines, the later ones by two more; an address is not broken."""
     whole = text.replace("→ chapter ", "→\xa0chapter\xa0")
-    return textwrap.fill(whole, width, initial_indent=" " * indent, break_long_words=False,
+    return textwrap.fill(whole, WIDTH, initial_indent=" " * indent, break_long_words=False,
                          subsequent_indent=" " * (indent + 2), break_on_hyphens=False,
                          ).replace("\xa0", " ")

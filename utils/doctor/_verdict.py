@@ -39,7 +39,8 @@ def written(name, level, exam, found, fully_masked=None):
         found, packing_notes = _packing.without_assumptions(found, module)
         notes += packing_notes
     details = {switch.fault: switch.detail for some in found for switch in some if switch.detail}
-    names = _names(found, dropout)
+    first = ["dropout in eval"] if dropout else []
+    names = list(dict.fromkeys((*first, *(switch.fault for switch in some)) for some in found))
     if exam.random and not names and _makes_layers(exam):
         names = [("new layer in every call",)]
     if names == [()]:
@@ -72,47 +73,44 @@ def _evidence(exam, found, settings, dropout):
     return evidence.rstrip(".") + ", without its dropout." if dropout else evidence
 
 
-def _names(found, dropout):
-    """Return the distinct tuples of fault names, with "dropout in eval" first where it is on."""
-    first = ("dropout in eval",) if dropout else ()
-    names = [first + tuple(switch.fault for switch in some) for some in found]
-    return list(dict.fromkeys(names))
-
-
 def _verdict(exam, names, findings, details):
     """Return the verdict and the headline."""
     module = _findings.its_module(exam)
     if names == [()] and _masked(exam.asked) and not _masked(exam.answers):
-        raised = [problem for problem, _ in exam.problems.values() if problem.startswith("raises")]
-        problem = raised[0] if raised else "takes no mask"
+        problem = next((problem for problem, _ in exam.problems.values()
+                        if problem.startswith("raises")), "takes no mask")
         return "could not examine", (
             f'with a mask it {problem}. To examine it without one, pass `masks="none"`.')
     if module and module.roles_problem and not exam.random:
         return "could not examine", f"{module.roles_problem}."
     if names == [()]:
-        if findings:
-            first = findings[0][0].lower() + findings[0][1:]
-            return "sick", f"{first} Otherwise it equals the reference."
-        return "healthy", "it equals the reference."
-    if not names and module and module.unknown and not exam.undefined and not exam.random:
-        return "could not examine", (
-            f"it has weights of which the doctor knows nothing ({', '.join(module.unknown[:3])}). "
-            "With them it differs from the reference, as another design would."
-            f"{f' Examine its attention alone: {module.inside}.' if module.inside else ''}")
-    if not names and module and module.inside and module.normed and not exam.undefined and (
-            not exam.random):
-        return "could not examine", (
-            "it is more than attention: it has a LayerNorm in a place that the doctor does not "
-            "know, and differs from the reference. Examine its attention alone: "
-            f"{module.inside}.")
-    return ("sick", _named(names, details)) if names else _without_name(exam)
+        if not findings:
+            return "healthy", "it equals the reference."
+        first = findings[0][0].lower() + findings[0][1:]
+        return "sick", f"{first} Otherwise it equals the reference."
+    if names:
+        return "sick", _named(names, details)
+    beyond = _beyond_attention(module) if module else ""
+    if beyond and not exam.undefined and not exam.random:
+        return "could not examine", beyond
+    return _without_name(exam)
+
+
+def _beyond_attention(module):
+    """Return a sentence on what a module has that may not belong to attention, or ""."""
+    alone = f" Examine its attention alone: {module.inside}." if module.inside else ""
+    if module.unknown:
+        return ("it has weights of which the doctor knows nothing "
+                f"({', '.join(module.unknown[:3])}). With them it differs from the reference, as "
+                f"another design would.{alone}")
+    if module.inside and module.normed:
+        return ("it is more than attention: it has a LayerNorm in a place that the doctor does not "
+                f"know, and differs from the reference.{alone}")
+    return ""
 
 
 def _without_name(exam):
-    """Return the verdict and headline on a program that differs, if no set of faults explains it.
-
-    It is sick only where no right program could do the same.
-    """
+    """Return the verdict and headline; it is sick only where no right program could do the same."""
     if exam.undefined:
         return "sick", (f"it gives NaN in {len(exam.undefined)} of {len(exam.asked)} cases where "
                         f"the reference gives numbers (first case: {exam.undefined[0]}).")
