@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import operator
 import os
 import sys
 import traceback
@@ -57,13 +58,14 @@ def examined(file, name, options):
 
 def said(error):
     """Return a sentence on an error: of an option, of the program, or our own."""
-    frames = traceback.extract_tb(error.__traceback__)
-    kind = type(error).__name__
     if isinstance(error, _subject.OptionError):
         return f"{error}."
-    if not isinstance(error, Exception) or not Path(frames[-1].filename).is_relative_to(DOCTOR):
+    kind = type(error).__name__
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    file = Path(frame.filename)
+    if not isinstance(error, Exception) or not file.is_relative_to(DOCTOR):
         return f"it raises {kind}."
-    where = f"{Path(frames[-1].filename).relative_to(COURSE)}, line {frames[-1].lineno}"
+    where = f"{file.relative_to(COURSE)}, line {frame.lineno}"
     return (f"this is a mistake of the doctor, and not of the program: {kind}: {error} ({where}). "
             "Please report it, with the program.")
 
@@ -81,19 +83,17 @@ def imported(file):
 
 
 def found(module, name):
-    """Return the program of this name, which may have dots. Raises RefusalError if there is none.
+    """Return the program of this name, which may have dots.
 
-    A program must be callable.
+    Raises RefusalError if there is none, or if it cannot be called.
     """
-    first, *rest = name.split(".")
     try:
-        program = getattr(module, first)
-        for part in rest:
-            program = getattr(program, part)
+        program = operator.attrgetter(name)(module)
     except AttributeError:
-        names = ", ".join(reading.definitions(Path(module.__file__))) or "no function"
-        raise _subject.RefusalError(f"{Path(module.__file__).name} does not define {name}; it "
-                                    f"defines {names}") from None
+        file = Path(module.__file__)
+        names = ", ".join(reading.definitions(file)) or "no function"
+        raise _subject.RefusalError(
+            f"{file.name} does not define {name}; it defines {names}") from None
     if not callable(program):
         raise _subject.RefusalError(f"{name} cannot be called: its type is "
                                     f"{type(program).__name__}")

@@ -52,14 +52,13 @@ class Exam:
 
     def __init__(self, subject, level):
         self.subject, self.level, self.ask = subject, level, subject
+        self.untried, self.problems = "", {}
         cases = level.search_cases()
-        self.untried = ""
-        masked = cases[min(1, len(cases) - 1)]
+        masked = cases[:2][-1]
         self.random = not _repeats(subject, masked.args)
         if self.random:
             self.ask = level.without_dropout(subject)
         self.asked = [(case, self.ask(*case.args)) for case in cases]
-        self.problems = {}
         self.answers = self._usable(self.asked)
         self.undefined = [case.name for case, answer in self.answers
                           if np.isinf(self.gap(case, answer, {}))]
@@ -120,8 +119,8 @@ class Exam:
         """
         most = self.level.largest if most is None else min(most, self.level.largest)
         found = [()] if self.agrees({}) else self._searched(most)
-        new = [(case, self.ask(*case.args)) for case in self.level.confirmation_cases()]
-        new = self._usable(new)
+        new = self._usable([(case, self.ask(*case.args))
+                            for case in self.level.confirmation_cases()])
         confirmed = [some for some in found if self.agrees(_search.merged(some), new)]
         self.answers += new
         # What shows only where n_q == n_k, as in the new cases, is looked for in all of them.
@@ -185,9 +184,8 @@ class Exam:
     def evidence(self, settings, faults=0):
         """Return a sentence on how many answers the settings of so many faults explain."""
         good = sum(self.agrees(settings, [pair]) for pair in self.answers)
-        program = "The reference"
-        if faults:
-            program = "Attention with this fault" if faults == 1 else "Attention with these faults"
+        program = "Attention with this fault" if faults == 1 else "Attention with these faults"
+        program = program if faults else "The reference"
         masked = sum(case.args[-1] is not None for case, _ in self.answers)
         which = f", {masked} of them with a mask" if masked else ", all without a mask"
         which = which if self.level.arguments[-1] == "keep" else ""

@@ -7,16 +7,14 @@ from ._report import enumerated
 EXACT, SINGLE = 1e-9, 1e-5  # the accuracy of float64 and of float32, in any order of operations
 CHOICES = {"zeros": "zeros", "nan": "NaN", "average": "the average of all values",
            "unmasked": "the output without a mask", "": "numbers, but not zeros and no average"}
-
-
 NEXT_FAILED = "Start with {}: look for the line that makes this probe fail."
 NEXT = ("Next, check what was assumed of the call, above all of its mask. If that is right, it is "
         "another design, or a mistake without a name: compare it with the equation line by line.")
 
 
 def of_problem(problem):
-    """Return the verdict on a program that never gave an output of the right form."""
-    return "could not examine" if problem.startswith(("raises", "needs")) else "sick"
+    """Return the verdict on a program that never gave a usable output."""
+    return "could not examine" if problem.startswith(("raises", "needs", OVERFLOW)) else "sick"
 
 
 def its_module(exam):
@@ -59,18 +57,11 @@ def _problems(exam, verdict):
     """Return sentences on the cases without a usable answer, of this verdict."""
     found = []
     for problem, cases in exam.problems.values():
-        its_verdict = "could not examine" if problem == OVERFLOW else of_problem(problem)
-        if its_verdict == verdict:
-            found.append(f"{_listed(cases)}, it {problem}.")
+        if of_problem(problem) == verdict:
+            shown = cases if len(cases) <= 4 else [*cases[:3], f"{len(cases) - 3} more"]
+            where = "In the case" if len(cases) == 1 else "In the cases"
+            found.append(f"{where} {enumerated(shown)}, it {problem}.")
     return found
-
-
-def _listed(cases):
-    """Return "In the case …" or "In the cases …", with at most four names."""
-    if len(cases) == 1:
-        return f"In the case {cases[0]}"
-    shown = cases if len(cases) <= 4 else [*cases[:3], f"{len(cases) - 3} more"]
-    return f"In the cases {enumerated(shown)}"
 
 
 def choices(exam, settings, fully_masked):

@@ -43,8 +43,8 @@ def search(switches, agrees, largest=LARGEST, seconds=None, least=LEAST, rare=()
 
     Its ``found`` is [()] if no switch is needed, and [] if no set agrees. Two switches with a
     setting in common are never in one set. Sets of the last switches are tried first.
-    ``seconds``: SECONDS by default. ``rare``: switches that are in no set of three. ``alone``:
-    switches that are in no set with others, but with each of ``beside``.
+    ``rare``: switches that are in no set of three. ``alone``: switches that are in no set with
+    others, but with each of ``beside``.
     """
     end, tried = time.thread_time() + (SECONDS if seconds is None else seconds), 0
     pools = [[*rare, *switches] if size < 3 else switches for size in range(1 + largest)]

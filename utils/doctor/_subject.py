@@ -103,7 +103,8 @@ def answering(subject):
 def trials(program, framework=None):
     """Yield the Subjects to try in turn: each possible framework in float64, then in float32.
 
-    PyTorch is tried only if it is imported already, as importing it takes two seconds.
+    PyTorch, whose import takes two seconds, is tried only if something, such as the trial before,
+    has imported it.
     """
     for dtype in ("float64", "float32"):
         for name in [framework] if framework else frameworks.guesses(program):
@@ -140,15 +141,13 @@ def _same(copy, original):
 
 
 def _is_pair(returned):
-    if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-        return False
-    return isinstance(returned, tuple) or hasattr(returned[0], "shape")  # two numbers are no pair
+    return isinstance(returned, (tuple, list)) and len(returned) == 2 and (
+        isinstance(returned, tuple) or hasattr(returned[0], "shape"))  # two numbers are no pair
 
 
 def kind(value):
     """Return in words what a program returned instead of an array."""
     if value is None:
         return "None"
-    if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of length {len(value)}"
-    return f"a {type(value).__name__}"
+    length = f" of length {len(value)}" if isinstance(value, (tuple, list)) else ""
+    return f"a {type(value).__name__}{length}"

@@ -90,11 +90,7 @@ def parser():
     add("--json", action="store_true", default=False, help="print the report as JSON")
     add("--verbose", action="store_true", default=False, help="print all that was noticed")
     add("--seconds", type=float, default=60.0, help="the time limit (default: 60)")
-    _add_layer_options(made.add_argument_group("options of a layer").add_argument)
-    return made
-
-
-def _add_layer_options(add):
+    add = made.add_argument_group("options of a layer").add_argument
     add("--self-attention", action="store_true", help="memory is always x")
     add("--sequence-first", dest="batch_first", action="store_false", help="x is (i, b, d_in)")
     add("--pre-norm", action="store_true", help="a LayerNorm comes first in the layer")
@@ -106,6 +102,7 @@ def _add_layer_options(add):
     add("--roles", metavar="q=NAME,…", type=_options.roles,
         help="the parts of a module that hold W_q, W_k, W_v and W_o")
     add("--packed", metavar="NAME", help="the part of a module that holds [q | k | v]")
+    return made
 
 
 def report_on(target, options, seconds):
@@ -169,11 +166,10 @@ def spelled(text):
 
 def _option(name, value):
     """Return an option of a function as one of the command."""
-    words = {"True": "", "False": " no"}.get(value)
-    if words is None:
-        pairs = re.sub(r'[{}"]', "", value).replace(": ", "=").replace(", ", ",")
-        words = f" {pairs.replace(' ', '-')}"
-    return f"--{name.replace('_', '-')}{words}"
+    if value == "True":
+        return f"--{name.replace('_', '-')}"
+    pairs = re.sub(r'[{}"]', "", value).replace(": ", "=").replace(", ", ",").replace(" ", "-")
+    return f"--{name.replace('_', '-')} {'no' if value == 'False' else pairs}"
 
 
 def in_shell(then, file):
