@@ -17,26 +17,25 @@ OVERFLOW = "gives numbers that are not finite: subtract the largest score before
 def choose(program, levels, framework=None):
     """Return (subject, level, problem): how the program can be called, or why it cannot.
 
-    Tries the levels in turn, the most general first, and for each level the frameworks and dtypes
-    of ``_subject.trials``. Prefers a Subject that also takes masks. Where none can be called,
-    subject and level are None and ``problem`` says why.
+    Tries the levels in turn, and for each the Subjects of ``_subject.trials``. Prefers one that
+    also takes masks. Where none can be called, subject and level are None.
     """
     problems = []
     for level in levels:
         unmasked, *masked = (case.args for case in level.search_cases()[:3])
-        callable_ones = []
+        without_masks = None
         for subject in _subject.trials(program, framework):
             problem = level.problem(subject(*unmasked), unmasked)
             if not problem:
                 if not any(level.problem(subject(*args), args) for args in masked):
                     return subject, level, ""
-                callable_ones.append(subject)
+                without_masks = without_masks or subject
                 continue
             problems.append(problem)
             if not problem.startswith("raises"):
                 break  # it returned something, so this is the framework it was written for
-        if callable_ones:
-            return callable_ones[0], level, ""
+        if without_masks:
+            return without_masks, level, ""
     returned = [problem for problem in problems if not problem.startswith("raises")]
     return None, None, (returned or problems)[0]
 
@@ -54,8 +53,9 @@ class Exam:
         self.subject, self.level, self.ask = subject, level, subject
         self.untried, self.problems = "", {}
         cases = level.search_cases()
-        masked = cases[:2][-1]
-        self.random = not _repeats(subject, masked.args)
+        masked = cases[:2][-1].args  # without a mask, if the level has no second case
+        first, second = subject(*masked), subject(*masked)
+        self.random = first.out is not None and not _search.gap(first.out, second.out) < ROUNDING
         if self.random:
             self.ask = level.without_dropout(subject)
         self.asked = [(case, self.ask(*case.args)) for case in cases]
@@ -81,9 +81,8 @@ class Exam:
     def agrees(self, settings, answers=None):
         """Return whether the faulty program with these settings gives the same answers.
 
-        Fully masked rows are not compared, as a program may choose what they get. Where the softmax
-        does not run over the keys, that would leave out most elements; then one choice must fit
-        all answers, of what its slices get and of what is set to 0 afterwards.
+        Fully masked rows are not compared, as a program may choose what they get. But a softmax
+        over other axes has such slices in most elements; then one choice must fit all answers.
         """
         answers = self.answers if answers is None else answers
         if settings.get("axes", (KEYS,)) == (KEYS,):
@@ -102,11 +101,10 @@ class Exam:
         ``fully_masked``: one of FULLY_MASKED, or None to leave out what depends on it.
         """
         out, weights = self.level.expected(case.args, settings, fully_masked or "nan")
-        got = _search.gap(answer.out, out, fully_masked is None)
+        pairs = [(answer.out, out)]
         if weights is not None and np.shape(answer.rest) == weights.shape:
-            returned = checks.to_numpy(answer.rest)
-            got = max(got, _search.gap(returned, weights, fully_masked is None))
-        return got
+            pairs.append((checks.to_numpy(answer.rest), weights))
+        return max(_search.gap(*pair, fully_masked is None) for pair in pairs)
 
     def _tolerance(self, answer):
         return max(_search.TOLERANCES.get(name, 2e-5)
@@ -132,10 +130,10 @@ class Exam:
 
     def _searched(self, most):
         """Return the smallest sets of Switches that explain all answers so far."""
-        switches = self.level.switches(self.ask)
-        found, tried, sets = _search.search(switches, self.agrees, most,
-                                            rare=self.level.rare(), alone=self.level.alone(),
-                                            beside=self.level.beside())
+        level = self.level
+        found, tried, sets = _search.search(
+            level.switches(self.ask), self.agrees, most, rare=level.rare(), alone=level.alone(),
+            beside=level.beside())
         if not found and tried < sets:
             self.untried = f"{tried:,} of {sets:,}"
         return found
@@ -192,9 +190,3 @@ class Exam:
         return (f"{program} gives the same outputs as this program in {good} of "
                 f"{len(self.answers)} cases{which} ({self.answers[0][1].dtype}, largest difference "
                 f"{_search.rounded(self.largest(settings))}).")
-
-
-def _repeats(subject, args):
-    """Return whether two identical calls give the same output, up to rounding."""
-    first, second = subject(*args), subject(*args)
-    return first.out is None or _search.gap(first.out, second.out) < ROUNDING

@@ -131,10 +131,9 @@ def new_mark():
 
 
 def end(process, mark):
-    """End a process that leads a session, and all that it has started and that have its mark.
+    """End a process that leads a session, and all that it has started.
 
-    A process that starts a session of its own is not in the group that is ended first. It is found
-    by its environment, where the system lists that in /proc.
+    A child with a session of its own is found by the mark, where the system has /proc.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
@@ -150,16 +149,11 @@ def end(process, mark):
 
 
 def spelled(text):
-    """Return a text, or all texts of a list or dict, with options as the shell spells them.
-
-    They stand in backticks, as ``causal=True``.
-    """
+    """Return a text, or the texts of a list or dict, with `options` as the shell spells them."""
     if isinstance(text, dict):
         return {name: spelled(one) for name, one in text.items()}
     if isinstance(text, list):
         return [spelled(one) for one in text]
-    if not isinstance(text, str):
-        return text
     return re.sub(r"`(\w+)=(.*?)`", lambda found: f"`{_option(*found.groups())}`",
                   text.replace("in the shell, ", ""))
 
@@ -175,7 +169,7 @@ def _option(name, value):
 def in_shell(then, file):
     """Return a call of ``doctor.examine`` as a command on a file; "" stays as it is."""
     if not then:
-        return then
+        return ""
     name, *options = then.removeprefix("doctor.examine(").removesuffix(")").split(", ")
     return " ".join([COMMAND, f"{file}:{name}", *(
         _option(*one.split("=", 1)) for one in options)])

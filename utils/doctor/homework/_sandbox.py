@@ -2,10 +2,10 @@
 
     python -I -B sandbox.py HOW_MANY
 
-It stands in a folder of its own, beside submission.py, and forgets its arguments. It reads and
-writes messages, which are dicts of arrays in the format of NumPy, never pickles. A
-message is sent as its length, 8 bytes, and its content. The process writes the arguments of a call
-to the current program, a verdict on it, or why there is no verdict. It reads what calls return.
+It stands in a folder of its own, beside submission.py, and forgets its arguments. It writes the
+arguments of a call to the current program, a verdict on it, or why there is no verdict, and reads
+what calls return. Such a message is a dict of arrays in the format of NumPy, never a pickle, and is
+sent as its length, 8 bytes, and its content.
 """
 
 import importlib.util

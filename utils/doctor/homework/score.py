@@ -81,17 +81,13 @@ def verdicts_of(path, programs, seconds=SECONDS):
             for pipe in (child.stdin, child.stdout):
                 with contextlib.suppress(OSError):
                     pipe.close()
-    if late:
-        return verdicts, talk.calls, (f"takes longer than {seconds:g} s; stopped at program "
-                                      f"{len(verdicts) + 1} of {len(programs)}")
-    return verdicts, talk.calls, talk.remark
+    stopped = (f"takes longer than {seconds:g} s; stopped at program {len(verdicts) + 1} of "
+               f"{len(programs)}")
+    return verdicts, talk.calls, stopped if late else talk.remark
 
 
 class _Talk:
-    """What a child process says of programs, which are called for it.
-
-    ``verdicts`` and ``calls`` grow while it talks; ``remark`` is the first thing that went wrong.
-    """
+    """What a child process says of programs, which are called for it; it grows meanwhile."""
 
     def __init__(self, programs):
         self.programs, self.verdicts, self.calls, self.remark = programs, [], 0, ""
