@@ -156,18 +156,16 @@ class Exam:
 
         ``preferred`` is returned if several fit, because no row is fully masked.
         """
-        for choice in (preferred, *FULLY_MASKED):
-            if self._agrees(settings, self.answers, choice):
-                return choice
-        return ""
+        return next((choice for choice in (preferred, *FULLY_MASKED)
+                     if self._agrees(settings, self.answers, choice)), "")
 
     def differences(self):
         """Return a sentence on where the program differs from the reference, and by how much."""
         gaps = {case.name: self.gap(case, answer, {}) for case, answer in self.answers
                 if not self.agrees({}, [(case, answer)])}
-        equal = [case.name for case, _ in self.answers if case.name not in gaps]
         if not gaps:
             return "It differs from the reference only randomly."
+        equal = [case.name for case, _ in self.answers if case.name not in gaps]
         worst = max(gaps, key=gaps.get)
         most = "with NaN" if np.isinf(gaps[worst]) else f"by up to {gaps[worst]:.1g}"
         where = f"It equals the reference in these cases: {', '.join(equal)}." if equal else ""

@@ -64,29 +64,26 @@ def _problems(exam, verdict):
     return found
 
 
-def choices(exam, settings, fully_masked):
-    """Return (findings, notes, asides) on what a fully masked row gets, and on the precision."""
-    notes, said = [], []
-    choice = exam.fully_masked(settings, fully_masked or "zeros")
+def of_equal(exam, settings, fully_masked):
+    """Return (findings, notes, asides) on a program that equals the reference.
+
+    They say what a fully masked row gets, how exact it is, and which further probes fail.
+    """
+    findings, notes, said = [], [], []
+    choice, gap = exam.fully_masked(settings, fully_masked or "zeros"), exam.largest(settings)
     gets = f"A fully masked row gets {CHOICES[choice]}"
     if fully_masked and choice != fully_masked:
-        return [f"{gets}; expected {CHOICES[fully_masked]}."], [], []
-    if not fully_masked and choice != "zeros":
-        said.append(f"{gets}.")
-    gap = exam.largest(settings)
-    if exam.subject.dtype == "float64" and gap > EXACT:
+        findings.append(f"{gets}; expected {CHOICES[fully_masked]}.")
+    elif exam.subject.dtype == "float64" and gap > EXACT:
         bound = "about 1e-7" if gap < SINGLE else f"{gap:.0e}"
         notes.append(f"It takes float64, but agrees with the reference only to {bound}.")
-    return [], notes, said
-
-
-def further(exam):
-    """Return (findings, notes) of the probes of properties that no case compares."""
-    failed = [found for found in exam.level.further_probes(exam.subject) if found.ok is False]
-    if OVERFLOW in exam.problems:  # a note says so already
-        failed = [found for found in failed if found.probe != "finiteness"]
-    wrong = [found.sentence for found in failed if found.probe == "weights on/off"]
-    return wrong, [found.sentence for found in failed if found.sentence not in wrong]
+    if not fully_masked and choice != "zeros":
+        said.append(f"{gets}.")
+    for found in exam.level.further_probes(exam.subject):
+        if found.ok is False and not (found.probe == "finiteness" and OVERFLOW in exam.problems):
+            kind = findings if found.probe == "weights on/off" else notes
+            kind.append(found.sentence)
+    return findings, notes, said
 
 
 def probed(exam):

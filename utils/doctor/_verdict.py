@@ -4,8 +4,8 @@ from . import _findings, _packing, _search, modules
 from ._report import Report, described, enumerated
 from .levels import designs
 
-CALLED = {"kernel": ("q", "k", "v", "keep"), "decoding": ("q", "k", "v", "cache"),
-          "layer": ("x", "memory", "weights", "n_heads", "keep")}
+CALLED = {"kernel": "q, k, v, keep", "decoding": "q, k, v, cache",
+          "layer": "x, memory, weights, n_heads, keep"}
 
 
 def how_called(level, problem, module=False):
@@ -15,7 +15,7 @@ def how_called(level, problem, module=False):
     if module:
         return (" A module is called as module(x, memory, keep): `self_attention=True` leaves "
                 'out memory, `masks="none"` leaves out keep, and `call=…` defines any other call.')
-    return f" At level {level}, a program is called with the arguments {', '.join(CALLED[level])}."
+    return f" At level {level}, a program is called with the arguments {CALLED[level]}."
 
 
 def written(name, level, exam, found, fully_masked=None):
@@ -26,7 +26,9 @@ def written(name, level, exam, found, fully_masked=None):
     module = _findings.its_module(exam)
     dropout = exam.random and exam.ask.dropout
     settings = _search.merged(found[0]) if found else {}
-    evidence = _evidence(exam, found, settings, dropout)
+    evidence = exam.evidence(settings, len(found[0])) if found else ""
+    if evidence and dropout:
+        evidence = evidence.rstrip(".") + ", without its dropout."
     findings, notes = _findings.side_effects(exam), _findings.notes(exam)
     asides = _findings.asides(exam)
     found, recognised = designs.recognised(found)
@@ -41,13 +43,13 @@ def written(name, level, exam, found, fully_masked=None):
     details = {switch.fault: switch.detail for some in found for switch in some if switch.detail}
     first = ["dropout in eval"] if dropout else []
     names = list(dict.fromkeys((*first, *(switch.fault for switch in some)) for some in found))
-    if exam.random and not names and _makes_layers(exam):
-        names = [("new layer in every call",)]
+    if exam.random and not names:
+        with modules.parameters_made() as made:
+            exam.subject(*exam.asked[0][0].args)
+        names = [("new layer in every call",)] if made else []
     if names == [()]:
-        wrong, choices, said = _findings.choices(exam, settings, fully_masked)
-        wrong_further, noted = _findings.further(exam)
-        findings, notes = findings + wrong + wrong_further, notes + choices + noted
-        asides += said
+        wrong, noted, said = _findings.of_equal(exam, settings, fully_masked)
+        findings, notes, asides = findings + wrong, notes + noted, asides + said
     elif not names and not (module and module.roles_problem):
         if len(exam.undefined) < len(exam.asked):
             findings.append(exam.differences())
@@ -56,21 +58,6 @@ def written(name, level, exam, found, fully_masked=None):
     verdict, headline = _verdict(exam, names, findings, details)
     names = [] if verdict == "could not examine" else [some for some in names if some]
     return Report(name, level, verdict, headline, names, details, findings, notes, asides, evidence)
-
-
-def _makes_layers(exam):
-    """Return whether a call of the program makes parameters."""
-    with modules.parameters_made() as made:
-        exam.subject(*exam.asked[0][0].args)
-    return bool(made)
-
-
-def _evidence(exam, found, settings, dropout):
-    """Return a sentence on how well the explanation fits, "" without one."""
-    if not found:
-        return ""
-    evidence = exam.evidence(settings, len(found[0]))
-    return evidence.rstrip(".") + ", without its dropout." if dropout else evidence
 
 
 def _verdict(exam, names, findings, details):

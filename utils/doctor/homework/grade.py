@@ -137,13 +137,13 @@ def as_csv(found):
 
 def _plain(value):
     """Return a cell, in which no text that a student wrote can begin a line of its own."""
-    return " ".join(printable(value).split()) if isinstance(value, str) else value
+    return " ".join(printable(str(value)).split())
 
 
 def _cell(value):
     """Return a cell that no spreadsheet takes for a formula."""
     text = _plain(value)
-    return f"'{text}" if isinstance(text, str) and text.startswith(("=", "+", "-", "@")) else text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def as_json(found):
