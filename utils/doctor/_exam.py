@@ -111,10 +111,7 @@ class Exam:
                    for name in (answer.dtype, self.subject.dtype))
 
     def diagnose(self, most=None):
-        """Return the smallest sets of Switches that explain all answers, confirmed on new cases.
-
-        ``most``: how many Switches a set may have, if not as many as the level combines.
-        """
+        """Return the smallest sets, of at most ``most`` Switches, that also explain new cases."""
         most = self.level.largest if most is None else min(most, self.level.largest)
         found = [()] if self.agrees({}) else self._searched(most)
         new = self._usable([(case, self.ask(*case.args))

@@ -43,7 +43,7 @@ class Subject:
         self.program, self.framework, self.dtype = program, framework, dtype
 
     def __call__(self, *args):
-        given, copies = {}, [None] * len(args)
+        given = {}
         try:
             copies = [self._given(arg, given) for arg in args]
             with quiet():

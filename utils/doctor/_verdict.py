@@ -19,10 +19,7 @@ def how_called(level, problem, module=False):
 
 
 def written(name, level, exam, found, fully_masked=None):
-    """Return the Report on a program from its Exam and the sets of Switches that explain it.
-
-    ``fully_masked``: what a fully masked row must get, a key of CHOICES, or None.
-    """
+    """Return the Report on a program from its Exam and the sets of Switches that explain it."""
     module = _findings.its_module(exam)
     dropout = exam.random and exam.ask.dropout
     settings = _search.merged(found[0]) if found else {}

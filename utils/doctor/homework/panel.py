@@ -1,7 +1,4 @@
-"""The programs that a probe is graded on: sick ones with every fault of a level, and healthy ones.
-
-``utils.doctor.homework.programs`` says how they are called.
-"""
+"""What a probe is graded on: sick programs with every fault of a level, and healthy ones."""
 
 from functools import partial
 

@@ -113,15 +113,12 @@ class _Talk:
 
 
 def answered(program, message):
-    """Return as a message what a program returns for the arguments in a message, float64.
-
-    All errors are one message, as their texts differ from program to program.
-    """
+    """Return as a message what a program returns for the arguments in a message, float64."""
     try:
         if any(item.size > ELEMENTS or max(item.shape, default=0) > AXIS
                for item in message.values()):
             raise ValueError("an array is too large")
         with np.errstate(all="ignore"):
             return {"out": np.asarray(program(*_sandbox.unpack(message)), dtype=float)}
-    except Exception:  # the arguments may not fit
+    except Exception:  # one message for all errors, as their texts differ between programs
         return {"error": np.asarray(_sandbox.RAISED)}
