@@ -24,12 +24,12 @@ CASES = pytest.mark.parametrize("case", [KERNEL, LAYER, SELF], ids=["kernel", "l
 
 def test_the_sizes_are_those_of_the_course():
     shapes = [[x.shape for x in (case.queries, *case.sources, case.allowed)] for case in (
-        KERNEL, LAYER, SELF, kernel_case(grouped=True), kernel_case(n_q=3, n_k=4, d_v=9))]
+        KERNEL, LAYER, SELF, kernel_case(grouped=True), kernel_case(n_q=3, d_v=9))]
     assert shapes == [
         [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 8), (2, 5, 7)],
         [(2, 5, 12), (2, 7, 12), (2, 5, 7)], [(2, 7, 12), (2, 7, 7)],
         [(2, 6, 5, 4), (2, 2, 7, 4), (2, 2, 7, 8), (2, 5, 7)],
-        [(2, 3, 3, 4), (2, 3, 4, 4), (2, 3, 4, 9), (2, 3, 4)]]
+        [(2, 3, 3, 4), (2, 3, 7, 4), (2, 3, 7, 9), (2, 3, 7)]]
     assert layer_case(d_in=11).queries.shape == (2, 5, 11)
 
 

@@ -11,8 +11,8 @@ KERNEL = kernel_case()
 PADDED = padded(KERNEL, [7, 3])
 GROUPED = padded(kernel_case(grouped=True), [7, 3])
 CAUSAL = causal(KERNEL, "top_left", itself=True)
-PROBES = [kernel_probes.equals_reference, kernel_probes.row_sums, kernel_probes.head_independence,
-          kernel_probes.weights_match, kernel_probes.variance]
+PROBES = [kernel_probes.row_sums, kernel_probes.head_independence, kernel_probes.weights_match,
+          kernel_probes.variance]
 
 
 def attention(q, k, v, keep):
@@ -30,20 +30,13 @@ def causal_attention(q, k, v, keep):
 def test_what_is_healthy_passes(probe, program, case):
     found = probe(program, case)
     assert found.ok is True
-    assert found.probe in (probe.__name__.replace("_", " "), "reference")
+    assert found.probe == probe.__name__.replace("_", " ")
 
 
-def test_the_reference_is_for_the_rule():
-    found = kernel_probes.equals_reference(causal_attention, KERNEL)
-    assert found.ok is False
-    assert found.sentence.startswith("It differs from the reference: ")
-    assert not kernel_probes.equals_reference(attention, CAUSAL).ok
-
-
-def test_a_fully_masked_row_does_not_count_for_the_reference_or_the_sums():
+def test_a_fully_masked_row_does_not_count_for_the_sums_or_a_head_alone():
     allowed = PADDED.allowed & (np.arange(5) != 1)[:, None]
     case = PADDED.with_mask(allowed[:, None], allowed)
-    for probe in PROBES[:3]:
+    for probe in PROBES[:2]:
         assert probe(lambda q, k, v, keep: np.where(
             keep.any(axis=-1)[..., None], attention(q, k, v, keep)[0], np.nan), case).ok
 
@@ -128,7 +121,7 @@ def test_another_scale_is_measured_at_each_width(scale, seen):
 def test_the_worst_ratio_is_seen():
     def program(scale):
         return lambda q, k, v, keep: reference.attention(q, k, v, keep, scale=scale)
-    assert kernel_probes.variance(program(0.25), KERNEL).measured == pytest.approx(0.25)
+    assert kernel_probes.variance(program(0.2), KERNEL).measured == pytest.approx(0.16)
     assert kernel_probes.variance(program(0.125), CAUSAL).ok is False
     assert kernel_probes.variance(program(1.0), GROUPED).measured == pytest.approx(64)
 

@@ -78,33 +78,41 @@ class Case(NamedTuple):
             return self._replace(sources=tokens)
         return self._replace(queries=tokens[0])
 
+    def with_mask(self, keep, allowed):
+        """Return the case with another ``keep`` and ``allowed``."""
+        return self._replace(keep=keep, allowed=np.broadcast_to(allowed, self.allowed.shape))
+
     def rows(self, chosen):
         """Return ``chosen``, bool (b, i), with axes that broadcast to the output."""
         heads = (1,) * (self.queries.ndim - 3)
         return chosen.reshape(chosen.shape[0], *heads, chosen.shape[1], 1)
 
-    def with_mask(self, keep, allowed):
-        """Return the case with another ``keep`` and ``allowed``."""
-        return self._replace(keep=keep, allowed=np.broadcast_to(allowed, self.allowed.shape))
+    def compare(self, probe, got, expected, good, bad, chosen=None):
+        """Return the Finding on two outputs that should be equal, as ``compare`` does.
+
+        ``chosen``, bool (b, i): the queries that count, by default all with an allowed token.
+        """
+        chosen = self.allowed.any(axis=-1) if chosen is None else chosen
+        return compare(probe, got, expected, self.tolerance, good, bad, self.rows(chosen))
 
 
-def kernel_case(seed=0, *, n_q=sizes.N_Q, n_k=sizes.N_K, grouped=False, d_v=sizes.D_V,
-                tolerance=1e-9):
+def kernel_case(seed=0, *, n_q=sizes.N_Q, grouped=False, d_v=sizes.D_V, tolerance=1e-9):
     """Return a Case of random q, k, v with variance 1, without a mask; ``grouped``: 6, 2 heads."""
     heads = {"heads": sizes.GROUPED_HEADS, "kv_heads": sizes.KV_HEADS} if grouped else {}
-    q, *sources = sizes.qkv(seed, n_q=n_q, n_k=n_k, d_v=d_v, **heads)
-    return Case(q, tuple(sources), None, np.ones((sizes.BATCH, n_q, n_k), bool), tolerance)
+    q, *sources = sizes.qkv(seed, n_q=n_q, d_v=d_v, **heads)
+    return Case(q, tuple(sources), None, np.ones((sizes.BATCH, n_q, sizes.N_K), bool), tolerance)
 
 
-def layer_case(seed=0, *, n_q=sizes.N_Q, n_k=sizes.N_K, d_in=sizes.D_MODEL, self_attention=False,
+def layer_case(seed=0, *, n_q=sizes.N_Q, d_in=sizes.D_MODEL, self_attention=False,
                tolerance=1e-9):
     """Return a Case of random x and memory with variance 1, without a mask.
 
-    In self-attention, x has n_k positions.
+    In self-attention, x has as many positions as memory.
     """
-    x, memory = sizes.sides(seed, n_q=n_k if self_attention else n_q, n_k=n_k, d_in=d_in)
+    n_q = sizes.N_K if self_attention else n_q
+    x, memory = sizes.sides(seed, n_q=n_q, d_in=d_in)
     sources = () if self_attention else (memory,)
-    return Case(x, sources, None, np.ones((sizes.BATCH, x.shape[1], n_k), bool), tolerance)
+    return Case(x, sources, None, np.ones((sizes.BATCH, n_q, sizes.N_K), bool), tolerance)
 
 
 def padded(case, lengths):
@@ -132,8 +140,7 @@ def gaps(got, expected):
 
 def location(index):
     """Return an index (b,), (b, i, …) or (b, h, i, d) in words, without its last axis."""
-    names = {1: ("example",), 2: ("example", "query"), 3: ("example", "query"),
-             4: ("example", "head", "query")}[len(index)]
+    names = ("example", "head", "query") if len(index) == 4 else ("example", "query")
     return ", ".join(f"{name} {number}" for name, number in zip(names, index, strict=False))
 
 
@@ -152,6 +159,13 @@ def compare(probe, got, expected, bound, good, bad, counted=True):
     texts = _different(got[index], expected[index])
     sentence = bad.format(where=location(index), got=texts[0], expected=texts[1])
     return Finding(probe, False, largest, bound, location(index), sentence)
+
+
+def count(probe, number, good, bad, where=""):
+    """Return the Finding on a number of faults, of which there should be none."""
+    if not number:
+        return Finding(probe, True, 0, 0, "", good)
+    return Finding(probe, False, number, 0, where, bad)
 
 
 def _different(x, y):

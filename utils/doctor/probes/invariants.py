@@ -6,7 +6,7 @@ Each probe takes a program on NumPy arrays, ``(q, k, v, keep) -> context or (con
 
 import numpy as np
 
-from .case import Finding, ShapeError, compare
+from .case import Finding, ShapeError, count
 
 
 def noise(x, seed=0):
@@ -26,9 +26,9 @@ def shape(program, case):
 
 def determinism(program, case):
     """Test that two identical calls give equal outputs, as they must in evaluation."""
-    return compare("determinism", case.ask(program), case.ask(program), case.tolerance,
-                   "Identical calls give equal outputs.",
-                   "Identical calls give {got} and {expected} ({where}): is dropout still on?")
+    return case.compare("determinism", case.ask(program), case.ask(program),
+                        "Identical calls give equal outputs.",
+                        "Identical calls give {got} and {expected} ({where}): is dropout still on?")
 
 
 def untouched(program, case):
@@ -37,11 +37,9 @@ def untouched(program, case):
     program(*inputs)
     changed = [str(number) for number, (x, was) in enumerate(zip(inputs, before, strict=True), 1)
                if x is not None and not np.array_equal(x, was)]
-    if not changed:
-        return Finding("untouched", True, 0, 0, "", "It leaves its arguments unchanged.")
     where = f"argument {', '.join(changed)}"
-    return Finding("untouched", False, len(changed), 0, where,
-                   f"It writes into its input: {where} has changed.")
+    return count("untouched", len(changed), "It leaves its arguments unchanged.",
+                 f"It writes into its input: {where} has changed.", where)
 
 
 def equivariance(program, case):
@@ -57,12 +55,12 @@ def equivariance(program, case):
         keep = keep[..., j] if keep.shape[-1] == n_k else keep
         keep = keep[..., i, :] if keep.shape[-2] == n_q else keep
     shuffled = case._replace(queries=case.queries[..., i, :], keep=keep,
-                             sources=tuple(x[..., j, :] for x in case.sources))
-    counted = case.rows(case.allowed.any(axis=-1)[:, i])
-    return compare("equivariance", shuffled.ask(program), case.ask(program)[..., i, :],
-                   case.tolerance, "Shuffled tokens give equal outputs, shuffled.",
-                   "Shuffled tokens give another output: {got}, expected {expected} ({where}).",
-                   counted)
+                             sources=tuple(x[..., j, :] for x in case.sources),
+                             allowed=case.allowed[:, i][..., j])
+    return shuffled.compare(
+        "equivariance", shuffled.ask(program), case.ask(program)[..., i, :],
+        "Shuffled tokens give equal outputs, shuffled.",
+        "Shuffled tokens give another output: {got}, expected {expected} ({where}).")
 
 
 def batch_independence(program, case):
@@ -75,10 +73,10 @@ def batch_independence(program, case):
         one = case._replace(queries=case.queries[only], allowed=case.allowed[only], keep=keep,
                             sources=tuple(x[only] for x in case.sources))
         alone.append(one.ask(program))
-    return compare("batch independence", case.ask(program), np.concatenate(alone), case.tolerance,
-                   "Each example gives the same output alone and in a batch.",
-                   "In a batch, the output of an example is {got}; alone, it is {expected} "
-                   "({where}).", case.rows(case.allowed.any(axis=-1)))
+    return case.compare(
+        "batch independence", case.ask(program), np.concatenate(alone),
+        "Each example gives the same output alone and in a batch.",
+        "In a batch, the output of an example is {got}; alone, it is {expected} ({where}).")
 
 
 def query_independence(program, case):
@@ -88,19 +86,16 @@ def query_independence(program, case):
     others = case.allowed.any(axis=-1)
     others[:, -1] = False
     after = case._replace(queries=queries).ask(program)
-    return compare("query independence", after, case.ask(program), case.tolerance,
-                   "No output depends on another query.",
-                   "Replacing another query changes an output from {expected} to {got} ({where}).",
-                   case.rows(others))
+    return case.compare(
+        "query independence", after, case.ask(program), "No output depends on another query.",
+        "Replacing another query changes an output from {expected} to {got} ({where}).", others)
 
 
 def finiteness(program, case):
     """Test that very large scores give finite outputs."""
     with np.errstate(all="ignore"):
         out = case._replace(queries=1000 * case.queries).ask(program)
-    count = int((~np.isfinite(out)).sum())
-    sentence = "Large scores give finite outputs."
-    if count:
-        sentence = (f"Large scores give {count} elements that are not finite: subtract the largest "
-                    "score before exp.")
-    return Finding("finiteness", not count, count, 0, "", sentence)
+    number = int((~np.isfinite(out)).sum())
+    return count("finiteness", number, "Large scores give finite outputs.",
+                 f"Large scores give {number} elements that are not finite: subtract the largest "
+                 "score before exp.")

@@ -7,29 +7,18 @@ sum of the weights, and the rows of an identity matrix give the weights themselv
 import numpy as np
 
 from ... import reference
-from .case import Case, Finding, compare
+from .case import Case, Finding
 
 WIDTHS = (4, 16, 64)
 VARIES = 1e-3  # how far from 1
-
-
-def equals_reference(program, case):
-    """Test that the context equals that of ``reference.attention``."""
-    expected, _ = reference.attention(case.queries, *case.sources, case.allowed[:, None])
-    return compare("reference", case.ask(program), expected, case.tolerance,
-                   "It equals the reference.",
-                   "It differs from the reference: {got}, expected {expected} ({where}).",
-                   case.rows(case.allowed.any(axis=-1)))
 
 
 def row_sums(program, case):
     """Test that values of 1 give a context of 1, so the weights of each query sum to 1."""
     k, v = case.sources
     got = case._replace(sources=(k, np.ones_like(v))).ask(program)
-    return compare("row sums", got, np.ones_like(got), case.tolerance,
-                   "The weights of each query sum to 1.",
-                   "The weights of a query sum to {got}; expected 1 ({where}).",
-                   case.rows(case.allowed.any(axis=-1)))
+    return case.compare("row sums", got, np.ones_like(got), "The weights of each query sum to 1.",
+                        "The weights of a query sum to {got}; expected 1 ({where}).")
 
 
 def head_independence(program, case):
@@ -39,11 +28,10 @@ def head_independence(program, case):
     for h in range(k.shape[1]):
         q = case.queries[:, group * h:group * (h + 1)]
         alone.append(case._replace(queries=q, sources=(k[:, h:h + 1], v[:, h:h + 1])).ask(program))
-    return compare("head independence", case.ask(program), np.concatenate(alone, axis=1),
-                   case.tolerance, "Each head gives the same output alone and beside others.",
-                   "Beside other heads, the output of a head is {got}; alone, it is {expected} "
-                   "({where}).",
-                   case.rows(case.allowed.any(axis=-1)))
+    return case.compare(
+        "head independence", case.ask(program), np.concatenate(alone, axis=1),
+        "Each head gives the same output alone and beside others.",
+        "Beside other heads, the output of a head is {got}; alone, it is {expected} ({where}).")
 
 
 def weights_match(program, case):
@@ -57,11 +45,10 @@ def weights_match(program, case):
         return Finding("weights match", False, np.nan, case.tolerance, "",
                        f"The weights are {returned.shape}; expected (b, h, {context.shape[-2]}, "
                        f"{v.shape[-2]}), one for each query and key.")
-    return compare("weights match", returned @ v, context, case.tolerance,
-                   "The weights that it returns, times v, give its context.",
-                   "The weights that it returns, times v, give {got}; its context is {expected} "
-                   "({where}).",
-                   case.rows(case.allowed.any(axis=-1)))
+    return case.compare(
+        "weights match", returned @ v, context,
+        "The weights that it returns, times v, give its context.",
+        "The weights that it returns, times v, give {got}; its context is {expected} ({where}).")
 
 
 def variance(program, case):
@@ -93,11 +80,10 @@ def spread(program, case, d):
     rng = np.random.default_rng(d)
     q, k = (rng.standard_normal((*x.shape[:2], d, d)) for x in (case.queries, case.sources[0]))
     v = np.broadcast_to(np.eye(d), k.shape)
-    allowed = np.ones((len(q), d, d), bool) if case.allowed.all() else np.tri(d, dtype=bool)
-    allowed = np.broadcast_to(allowed, (len(q), d, d))
+    allowed = np.ones((d, d), bool) if case.allowed.all() else np.tri(d, dtype=bool)
     weights = Case(q, (k, v), None, allowed).ask(program)
-    several = allowed.sum(axis=-1, keepdims=True) > 1
-    allowed = np.broadcast_to((allowed & several)[:, None], weights.shape)
+    allowed &= allowed.sum(axis=-1, keepdims=True) > 1  # a single weight is always 1
+    allowed = np.broadcast_to(allowed, weights.shape)
     with np.errstate(all="ignore"):
         ratio = within(np.log(weights), allowed) / within(reference.attention_scores(q, k), allowed)
     return float(ratio)
@@ -122,10 +108,9 @@ def cache(program, case, chunks=(1, 2, 3)):
         if error:
             return Finding("cache", False, np.nan, case.tolerance, f"chunks of {size}",
                            f"In chunks of {size}, it raises {error}")
-        found = compare("cache", parts, whole, case.tolerance,
-                        "In chunks of any size, it gives what one pass gives.",
-                        f"In chunks of {size}, it gives {{got}}; in one pass, {{expected}} "
-                        "({where}).")
+        found = case.compare(
+            "cache", parts, whole, "In chunks of any size, it gives what one pass gives.",
+            f"In chunks of {size}, it gives {{got}}; in one pass, {{expected}} ({{where}}).")
         if not found.ok:
             break
     return found

@@ -2,22 +2,10 @@
 
 import numpy as np
 
-from ... import reference
-from .case import Finding, compare
+from .case import Finding, count
 from .invariants import noise
 
 MANY = 4  # heads
-
-
-def equals_reference(program, case, weights, n_heads):
-    """Test that the output equals ``reference.multi_head_attention`` with the same weights."""
-    memory, = case.tokens()
-    expected, _ = reference.multi_head_attention(
-        case.queries, memory, weights, n_heads, case.allowed[:, None])
-    return compare("reference", case.ask(program), expected, case.tolerance,
-                   "It equals the reference.",
-                   "It differs from the reference: {got}, expected {expected} ({where}).",
-                   case.rows(case.allowed.any(axis=-1)))
 
 
 def same_tokens(program, case):
@@ -28,36 +16,33 @@ def same_tokens(program, case):
     tokens = [np.broadcast_to(x[:1, :1], x.shape) for x in case.tokens()]
     same = case.with_tokens(tokens)
     free = same.with_mask(None, True) if case.keep is not None else same
-    return compare("same tokens", same.ask(program), free.ask(program)[:, :1], case.tolerance,
-                   "Equal tokens give equal outputs.",
-                   "All tokens are equal, but one output is {got} and another is {expected} "
-                   "({where}): the weights do not sum to 1.", case.rows(case.allowed.any(axis=-1)))
+    return case.compare(
+        "same tokens", same.ask(program), free.ask(program)[:, :1],
+        "Equal tokens give equal outputs.",
+        "All tokens are equal, but one output is {got} and another is {expected} ({where}): the "
+        "weights do not sum to 1.")
 
 
 def weights_on_off(program, asking, case):
     """Test that ``asking(x, memory, keep) -> (out, weights)`` gives the same out."""
-    return compare("weights on/off", case.ask(asking), case.ask(program), case.tolerance,
-                   "Asking for the weights does not change the output.",
-                   "Asked for its weights, it returns the output {got}, and otherwise {expected} "
-                   "({where}).",
-                   case.rows(case.allowed.any(axis=-1)))
+    return case.compare(
+        "weights on/off", case.ask(asking), case.ask(program),
+        "Asking for the weights does not change the output.",
+        "Asked for its weights, it returns the output {got}, and otherwise {expected} ({where}).")
 
 
-def parameter_count(count, d_in, d_model, d_out=None, biased="qkvo"):
+def parameter_count(number, d_in, d_model, biased="qkvo"):
     """Test that a layer has as many parameters as W_q, W_k, W_v, W_o and the biases of ``biased``.
 
-    That is 3 d_in d_model + d_model d_out, and d_model (for o, d_out) for each letter of
-    ``biased``. ``d_out`` defaults to d_in.
+    That is 4 d_in d_model, and d_model (for o, d_in) for each letter of ``biased``.
     """
-    d_out = d_in if d_out is None else d_out
-    biases = sum(d_out if letter == "o" else d_model for letter in biased)
-    expected = 3 * d_in * d_model + d_model * d_out + biases
-    ok = count == expected
-    parts = "W_q, W_k, W_v, W_o and their biases" if biased else "W_q, W_k, W_v, W_o"
-    sentence = f"It has {count} parameters, as expected."
-    if not ok:
-        sentence = f"It has {count} parameters; {parts} have {expected}."
-    return Finding("parameter count", ok, count, expected, "", sentence)
+    biases = sum(d_in if letter == "o" else d_model for letter in biased)
+    expected = 4 * d_in * d_model + biases
+    sentence = f"It has {number} parameters, as expected."
+    if number != expected:
+        parts = "W_q, W_k, W_v, W_o and their biases" if biased else "W_q, W_k, W_v, W_o"
+        sentence = f"It has {number} parameters; {parts} have {expected}."
+    return Finding("parameter count", number == expected, number, expected, "", sentence)
 
 
 def weights_used(layer, case, weights, n_heads):
@@ -80,15 +65,13 @@ def weights_used(layer, case, weights, n_heads):
         changes, must_change = gap > case.tolerance, name != "b_k"
         if changes != must_change:
             wrong.append(name)
-    names = ", ".join(dict.fromkeys(wrong))
-    sentence = "Every weight has its effect on the output."
-    unused = ", ".join(name for name in dict.fromkeys(wrong) if name != "b_k")
-    if wrong:
-        sentence = " ".join(filter(None, [
-            f"Changing a part of {unused} changes no output." if unused else "",
-            "Changing b_k changes an output; the softmax should cancel a bias of the keys."
-            if "b_k" in wrong else ""]))
-    return Finding("weights used", not wrong, len(wrong), 0, names, sentence)
+    names = dict.fromkeys(wrong)
+    unused = [name for name in names if name != "b_k"]
+    said = [f"Changing a part of {', '.join(unused)} changes no output."] if unused else []
+    if "b_k" in names:
+        said.append("Changing b_k changes an output; the softmax should cancel a bias of the keys.")
+    return count("weights used", len(wrong), "Every weight has its effect on the output.",
+                 " ".join(said), ", ".join(names))
 
 
 def blocks(weights, n_heads):

@@ -4,20 +4,8 @@ import numpy as np
 
 from ... import sizes
 from ...masks import padding
-from . import (
-    invariants,
-    kernel as kernel_probes,
-    layer as layer_probes,
-    visibility,
-)
-from .case import (
-    Case,
-    Finding,
-    causal as causally,
-    kernel_case,
-    layer_case,
-    masked,
-)
+from . import invariants, kernel as kernel_probes, layer as layer_probes, visibility
+from .case import Case, Finding, causal as causally, kernel_case, layer_case, masked
 
 # Each probe and the kind of case that it runs with; see ``kinds``.
 SHARED = (
@@ -33,7 +21,7 @@ LAYER = ((layer_probes.same_tokens, "average"),)
 
 
 def probe_kernel(program, *, causal=False, align=None, masks="any", square=False, grouped=False,
-           d_v=sizes.D_V, seed=0, tolerance=1e-9):
+                 d_v=sizes.D_V, seed=0, tolerance=1e-9):
     """Return the Findings of ``program(q, k, v, keep) -> context or (context, weights)``, a list.
 
     ``causal``: True if the program applies a causal mask by itself, with alignment ``align`` if it
@@ -47,7 +35,7 @@ def probe_kernel(program, *, causal=False, align=None, masks="any", square=False
 
 
 def probe_layer(program, *, causal=False, masks="any", square=False, self_attention=False,
-          d_in=sizes.D_MODEL, weights=None, n_heads=sizes.HEADS, seed=0, tolerance=1e-9):
+                d_in=sizes.D_MODEL, weights=None, n_heads=sizes.HEADS, seed=0, tolerance=1e-9):
     """Return the Findings of ``program(x, memory, keep) -> out``, a list.
 
     ``self_attention``: True if memory is always x. ``d_in``: the last axis of x and memory. The
@@ -57,7 +45,7 @@ def probe_layer(program, *, causal=False, masks="any", square=False, self_attent
     """
     n_q = sizes.N_K if square or causal else sizes.N_Q
     case = layer_case(seed, n_q=n_q, d_in=d_in, self_attention=self_attention,
-                               tolerance=tolerance)
+                      tolerance=tolerance)
     cases = kinds(case, causal, None, masks, seed)
     ask = program if weights is None else lambda x, memory, keep: program(
         x, memory, weights, n_heads, keep)
@@ -135,4 +123,3 @@ def run(probe, *args):
         name = probe.__name__.replace("_", " ")
         return Finding(name, None, np.nan, 0, "", "The probe could not run: the program raised "
                        f"{type(error).__name__}: {str(error).strip()[:200]}")
-

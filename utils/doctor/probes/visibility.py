@@ -5,7 +5,7 @@ Arguments and results are those of ``utils.doctor.probes.invariants``.
 
 import numpy as np
 
-from .case import Finding, compare, gaps
+from .case import Finding, count, gaps
 from .invariants import noise
 
 LARGE = 30  # how much larger scores become, so that a small constant is no longer a mask
@@ -31,28 +31,32 @@ def pairs(found, case):
 
 def causality(program, case):
     """Test that replacing a token changes no output whose query must not attend to it."""
-    leaks = np.argwhere(pairs(depends(program, case, case.tolerance), case) & ~case.allowed)
-    if not len(leaks):
-        return Finding("causality", True, 0, 0, "", "No output depends on a masked token.")
-    example, i, j = leaks[0].tolist()
-    where = f"example {example}, query {i}, key {j}"
-    return Finding("causality", False, len(leaks), 0, where,
-                   f"Output {i} depends on masked token {j} (pairs like this: {len(leaks)}).")
+    leaks = pairs(depends(program, case, case.tolerance), case) & ~case.allowed
+    return _none("causality", leaks, "No output depends on a masked token.",
+                 "Output {i} depends on masked token {j} (pairs like this: {number}).")
 
 
 def dependence(program, case):
     """Test that replacing a token changes, in every head, all outputs that may attend to it."""
     found = depends(program, case)
     allowed = case.allowed[:, None] if found.ndim == 4 else case.allowed
-    missing = np.argwhere(allowed & ~found)
-    if not len(missing):
-        return Finding("dependence", True, 0, 0, "",
-                       "Each output depends on all tokens that its query may attend to.")
-    example, *_, i, j = missing[0].tolist()
-    where = f"example {example}, query {i}, key {j}"
-    return Finding("dependence", False, len(missing), 0, where,
-                   f"Output {i} does not depend on token {j}, to which its query may attend "
-                   f"(pairs like this: {len(missing)}).")
+    return _none("dependence", allowed & ~found,
+                 "Each output depends on all tokens that its query may attend to.",
+                 "Output {i} does not depend on token {j}, to which its query may attend (pairs "
+                 "like this: {number}).")
+
+
+def _none(probe, wrong, good, bad):
+    """Return the Finding on ``wrong``, bool (b, i, j) or (b, h, i, j), which should be all False.
+
+    ``bad`` may contain {i} and {j} of the first pair, and the {number} of pairs.
+    """
+    places = np.argwhere(wrong)
+    if not len(places):
+        return count(probe, 0, good, bad)
+    example, *_, i, j = places[0].tolist()
+    return count(probe, len(places), good, bad.format(i=i, j=j, number=len(places)),
+                 f"example {example}, query {i}, key {j}")
 
 
 def padding(program, case):
@@ -61,15 +65,15 @@ def padding(program, case):
     This is tested with small and with large scores, as a finite mask value may be too high.
     """
     masked = ~case.allowed.any(axis=1)  # (b, j)
-    counted = case.allowed.any(axis=-1)
+    chosen = case.allowed.any(axis=-1)
     if not case.sources:
-        counted = counted & ~masked  # in self-attention, a masked token is a query, too
+        chosen = chosen & ~masked  # in self-attention, a masked token is a query, too
     for scaled, size in scaled_cases(case):
         tokens = with_noise(scaled.tokens(), masked, size)
-        found = compare("padding", scaled.with_tokens(tokens).ask(program), scaled.ask(program),
-                        case.tolerance, "Noise in the padding changes no output.",
-                        "Noise in the padding changes an output from {expected} to {got} "
-                        "({where}).", case.rows(counted))
+        found = case.compare(
+            "padding", scaled.with_tokens(tokens).ask(program), scaled.ask(program),
+            "Noise in the padding changes no output.",
+            "Noise in the padding changes an output from {expected} to {got} ({where}).", chosen)
         if not found.ok:
             break
     return found
@@ -110,7 +114,8 @@ def fully_masked_row(program, case):
     if not np.isfinite(after[0]).all():
         return Finding("fully masked row", False, np.nan, 0, "example 0",
                        "A fully masked row gets NaN or infinity.")
-    return compare("fully masked row", after, before, case.tolerance,
-                   "A fully masked row gets finite numbers and changes no other example.",
-                   "A fully masked example changes another one: its output is {got}, expected "
-                   "{expected} ({where}).", case.rows(allowed.any(axis=-1)))
+    return fully_masked.compare(
+        "fully masked row", after, before,
+        "A fully masked row gets finite numbers and changes no other example.",
+        "A fully masked example changes another one: its output is {got}, expected {expected} "
+        "({where}).")
