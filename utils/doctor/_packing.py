@@ -2,7 +2,7 @@
 
 from ._search import Switch
 from .levels.layer_switches import WITHIN
-from .modules import guess, slots
+from .modules import guess
 
 # Faults that a wrong guess of the roles implies.
 ORDERS = {"packed order", "wrong projection", "interleaved packing"}
@@ -14,7 +14,7 @@ def by_name(found, module):
     That is so in a ``module`` with separate parts for q, k and v. Of a function (module is None),
     it is known only where two of them are made with the same weights.
     """
-    its_slots = [] if module is None or module.roles_problem else _slots(module)
+    its_slots = module.held if module else ()
     if any(len(slot.letters) > 1 for slot in its_slots) or (module and not its_slots):
         return found
     names = {slot.letters: slot.name for slot in reversed(its_slots)}
@@ -36,10 +36,8 @@ def without_assumptions(found, module):
     ``found``: sets of Switches, each of which explains all answers. Each note names a switch and
     what it assumes.
     """
-    transposed = _unsure(found, module)
-
     def assumption(switch):
-        if transposed.issuperset(switch.settings.get("transposed", "?")):
+        if set(module.unsure).issuperset(switch.settings.get("transposed", "?")):
             return "its square parameters are stored as nn.Linear or Dense would store them"
         if switch.settings.get("reading", [()])[0] == WITHIN:
             return "the dimensions of each head are stored side by side"
@@ -59,20 +57,5 @@ def without_assumptions(found, module):
 
 def _named(module):
     """Return whether the names of its parts say which of them hold q, k and v."""
-    return set("qkv") <= {slot.letters for slot in _slots(module)
+    return set("qkv") <= {slot.letters for slot in module.held
                           if guess.letter(slot.name) == slot.letters}
-
-
-def _slots(module):
-    """Return the Slots of a module, those that were given or guessed."""
-    (d_model, n_heads, _), built = next(iter(module.built.items()))
-    return guess.guess(built, d_model, n_heads, module.wide) if module.guessed else (
-        module.slots_given)
-
-
-def _unsure(found, module):
-    """Return the set of letters whose weights may be stored transposed on purpose."""
-    tried = [switch for some in found for switch in some if "transposed" in switch.settings]
-    if module.roles_problem or not tried:
-        return set()
-    return set(slots.unsure(next(iter(module.built.values())), _slots(module)))

@@ -1,8 +1,8 @@
 """A torch module without what is around its attention: norms, gates, sinks, tables of positions."""
 
 import re
-import sys
 
+from .. import backends
 from . import slots
 
 GATE = re.compile(r".*gate.*|(linear|lin|to|w|fc|proj)_?g")
@@ -13,36 +13,35 @@ def bared(module, layer_norms=False):
     """Return a torch module without its norms of tokens and its gates, and what they are in words.
 
     A norm becomes the identity, but one inside a head, and a LayerNorm unless ``layer_norms``: it
-    is examined. A gate
-    gives ``OPEN`` for all inputs. Learned sinks and tables of relative positions become 0, matrices
-    of zeros become random, and factors of 0 become 1.
+    is examined. A gate gives ``OPEN`` for all inputs. Learned sinks and tables of relative
+    positions become 0, other matrices of zeros become random, and factors of 0 become 1.
     """
-    torch = sys.modules["torch"]
-    module, gone = _without_norms(torch, module, layer_norms)
-    words = [f"without its {' and '.join(gone)}"] if gone else []
+    torch = backends.TORCH.library
+    gone = taken(module, layer_norms)
+    for name in gone:
+        owner, _, last = name.rpartition(".")
+        setattr(module.get_submodule(owner), last, torch.nn.Identity())
+    words = [f"without its {' and '.join(sorted(set(gone.values())))}"] if gone else []
     for name, part in [*module.named_modules()]:
         gate = GATE.fullmatch(name.rpartition(".")[2].lower())
         if gate and isinstance(part, torch.nn.Linear):
             part.forward = lambda x, n=part.out_features: x.new_full((*x.shape[:-1], n), OPEN)
             words.append("with its gate open")
-    sinks = [parameter for name, parameter in module.named_parameters() if "sink" in name.lower()]
-    for parameter in sinks:
-        parameter.data.zero_()
+    parameters = dict(module.named_parameters())
+    sinks = {name for name in parameters if "sink" in name.lower()}
     words += ["with its sinks at 0"] if sinks else []
-    tables = [parameter for name, parameter in module.named_parameters()
-              if of_positions(module, name)]
+    tables = {name for name in parameters if of_positions(module, name)}
     words += ["with its relative positions at 0"] if tables else []
-    zeros = {name: parameter for name, parameter in module.named_parameters()
-             if not torch.nn.parameter.is_lazy(parameter) and not parameter.any()}
-    for parameter in zeros.values():
-        if parameter.ndim > 1:  # a projection that begins with zeros
+    for name, parameter in parameters.items():
+        if name in sinks | tables:
+            parameter.data.zero_()
+        elif torch.nn.parameter.is_lazy(parameter) or parameter.any():
+            continue
+        elif parameter.numel() == 1:
+            parameter.data.fill_(1.0)
+            words.append(f"with {name} at 1")
+        elif parameter.ndim > 1:  # a projection that begins with zeros
             torch.nn.init.normal_(parameter, std=0.3)
-    for parameter in tables:
-        parameter.data.zero_()
-    closed = [name for name, parameter in zeros.items() if parameter.numel() == 1]
-    for name in closed:
-        zeros[name].data.fill_(1.0)
-    words += [f"with {name} at 1" for name in closed]
     return module, " and ".join(dict.fromkeys(words))
 
 
@@ -51,19 +50,6 @@ def of_positions(module, name):
     part = module.get_submodule(name.rpartition(".")[0])
     return "Embedding" in type(part).__name__ or bool(
         re.search(r"rel.*(bias|pos|table)|bias_table", name.lower()))
-
-
-def _replace(module, name, part):
-    owner, _, last = name.rpartition(".")
-    setattr(module.get_submodule(owner), last, part)
-
-
-def _without_norms(torch, module, layer_norms):
-    """Return (the module, the names of the classes that are gone)."""
-    gone = taken(module, layer_norms)
-    for name in gone:
-        _replace(module, name, torch.nn.Identity())
-    return module, sorted(set(gone.values()))
 
 
 def taken(module, layer_norms=False):
@@ -82,8 +68,6 @@ def taken(module, layer_norms=False):
 
 def unknown(module, held):
     """Return the names of the matrices of a torch module that no Slot holds."""
-    if slots.framework(module) != "torch":
-        return []
     known = {id(slots.tensors(module, slot.name)[0]) for slot in held}
     return [name for name, w in module.named_parameters() if w.ndim > 1 and id(w) not in known
             and not of_positions(module, name)]
@@ -91,8 +75,7 @@ def unknown(module, held):
 
 def inside(module):
     """Return in words the first part of a torch module that is an attention by its name, or ""."""
-    if slots.framework(module) != "torch":
-        return ""
-    return next((f"{name}, of the class {type(part).__name__}" for name, part in
-                 module.named_modules() if name and re.search("attention|attn|mha",
-                                                              type(part).__name__.lower())), "")
+    for name, part in module.named_modules():
+        if name and re.search("attention|attn|mha", type(part).__name__.lower()):
+            return f"{name}, of the class {type(part).__name__}"
+    return ""

@@ -2,10 +2,9 @@
 
 import math
 import re
-import sys
 
-from .. import _subject
-from .slots import Slot, framework, parts, tensors
+from .. import _subject, backends
+from .slots import Slot, parts, tensors
 
 AFFIX = r"(?:w|to|fc|lin|linear|proj|project|projection|conv|conv1x1|map|transform|dense|layer)?"
 WORDS = re.compile(rf"{AFFIX}_*(?P<what>queries|query|q|keys|key|k|values|value|v|output|out|o|"
@@ -28,22 +27,17 @@ def guess(module, d_model, n_heads, wide=False):
     if len(held) > len(set(held)):
         raise RolesError(f"the parts of {type(module).__name__} are wider than the model; pass "
                          '`roles={"q": name, "k": name, "v": name, "o": name}`')
-    if n_heads == 2 and held == "kv" and len({kind or name for name, kind in loose}) < 2:
+    if n_heads == 2 and held == "kv" and len(loose) < 2:
         found = [Slot(found[0].name, "qkv", None, "kv")]  # of two heads, k and v are as wide as q
     free = [letter for letter in "qkvo" if letter not in "".join(slot.letters for slot in found)]
-    kinds = list(dict.fromkeys(kind or name for name, kind in loose))
-    letters = _assigned({kind: letter(kind) for kind in kinds}, free)
-    heads = dict.fromkeys(kinds, 0)
-    for name, kind in loose:
-        if (kind or name) in letters:
-            held = letters[kind or name]
-            kv = _groups(module, name, d_model, n_heads) if held in "kv" else 1
-            found.append(Slot(name, held, heads[kind or name] if kind else None,
-                              held if kv > 1 else "", kv))
-            heads[kind or name] += 1
-    found = [slot._replace(head=None, shared=slot.letters)
-             if slot.kv == 1 and slot.head is not None and n_heads > 1
-             and heads[_kind(slot.name)] == 1 else slot for slot in found]
+    letters = _assigned({kind: letter(kind) for kind in loose}, free)
+    for kind, its_slots in loose.items():
+        for slot in its_slots if kind in letters else ():
+            held = letters[kind]
+            kv = _groups(module, slot.name, d_model, n_heads) if held in "kv" else 1
+            alone = slot.head is not None and len(its_slots) == 1  # a head that all others share
+            found.append(Slot(slot.name, held, None if alone else slot.head,
+                              held if alone or kv > 1 else "", kv))
     if not set("qkv") <= set("".join(slot.letters for slot in found)):
         raise RolesError(f"the parts of {type(module).__name__} that hold q, k and v cannot be "
                          'guessed; pass `roles={"q": name, "k": name, "v": name, "o": name}`')
@@ -53,16 +47,12 @@ def guess(module, d_model, n_heads, wide=False):
 
 
 def _by_shape(module, d_model, n_heads, wide):
-    """Return the Slots of packed parts, and (name, kind) of parts of one letter or one head.
+    """Return the Slots of packed parts, and {kind: Slots without letters} of the other parts.
 
-    Square weights as wide as one head count only if there are too few others.
+    Parts with the size of one head have their names without numbers as kind. Square weights as wide
+    as one head count only if there are too few others.
     """
-    square, found, loose, small = d_model ** 2 * (n_heads if wide else 1), [], [], []
-    packed = {}
-    if n_heads > 2:  # k and v of one head, which all heads share; of two, the sizes are those of q
-        packed = {square + 2 * square // n_heads: ("qkv", "kv"),
-                  2 * square // n_heads: ("kv", "kv")}
-    packed = {size: (*what, 1) for size, what in packed.items()}
+    square, packed, found, loose, small = d_model ** 2 * (n_heads if wide else 1), {}, [], {}, set()
     for kv in _choices(n_heads):
         size = 2 * kv * square // n_heads
         packed |= {square + size: ("qkv", "kv", kv), size: ("kv", "kv", kv)}
@@ -70,27 +60,29 @@ def _by_shape(module, d_model, n_heads, wide):
     for name in _candidates(module):
         shape = tuple(tensors(module, name)[0].shape)
         count = math.prod(shape)
-        if letter(name) in ("k", "v") and _groups(module, name, d_model, n_heads) > 1:
-            loose.append((name, None))
-        elif count in packed:
+        grouped = letter(name) in ("k", "v") and _groups(module, name, d_model, n_heads) > 1
+        if count in packed and not grouped:
             letters, shared, kv = packed[count]
             found.append(Slot(name, letters, None, shared, kv))
-        elif count == square:
-            loose.append((name, None))
+        elif grouped or count == square:
+            loose.setdefault(name, []).append(Slot(name, ""))
         elif count * n_heads == square:
-            loose.append((name, _kind(name)))
+            heads = loose.setdefault(_kind(name), [])
+            heads.append(Slot(name, "", len(heads)))
         elif shape[:2] == (d_model // n_heads,) * 2:
-            loose.append((name, None))
-            small.append(loose[-1])
-    kinds = {kind or name for name, kind in loose if (name, kind) not in small}
-    if len(kinds) + sum(len(slot.letters) for slot in found) >= 3:
-        loose = [pair for pair in loose if pair not in small]
-    return found, loose
+            loose.setdefault(name, []).append(Slot(name, ""))
+            small.add(name)
+    others = {kind: its_slots for kind, its_slots in loose.items() if kind not in small}
+    enough = len(others) + sum(len(slot.letters) for slot in found) >= 3
+    return found, others if enough else loose
 
 
 def _choices(n_heads):
-    """Return the numbers of heads of k and v, two or more, that this many heads may share."""
-    return [kv for kv in range(2, n_heads // 2) if n_heads % kv == 0]
+    """Return the numbers of heads of k and v that this many heads may share.
+
+    They are fewer than half, or k and v together would be as wide as q.
+    """
+    return [kv for kv in range(1, (n_heads + 1) // 2) if n_heads % kv == 0]
 
 
 def _groups(module, name, d_model, n_heads):
@@ -118,14 +110,14 @@ def _assigned(words, free):
     if due == ["o"] and clear:  # a part after the others, if there is one
         kinds = list(words)
         rest.sort(key=lambda kind: kinds.index(kind) < max(map(kinds.index, clear)))
-    group = [re.sub(r"\d+", "", kind) for kind in rest]
-    rest.sort(key=lambda kind: group.count(re.sub(r"\d+", "", kind)) != 3)  # a list of q, k and v
+    group = list(map(_kind, rest))
+    rest.sort(key=lambda kind: group.count(_kind(kind)) != 3)  # a list of q, k and v
     return clear | dict(zip(rest, due, strict=False))
 
 
 def _candidates(module):
     """Return the names of the parts, or else the parameters, that hold a weight matrix."""
-    if framework(module) == "tensorflow":
+    if not backends.TORCH.is_module(module):
         return _in_keras(module)
     linear = [name for name, part in module.named_modules() if "Embedding" not in type(
         part).__name__ and _flat(getattr(part, "weight", None)) and getattr(part, "groups", 1) == 1]
@@ -141,7 +133,7 @@ def _in_keras(layer, prefix=""):
     kept = {name: part for name, part in vars(layer).items() if not name.startswith("__")}
     found = [prefix + name for name, part in kept.items() if hasattr(part, "kernel")]
     for name, part in kept.items():
-        if framework(part) == "tensorflow" and not hasattr(part, "kernel"):
+        if backends.TENSORFLOW.is_module(part) and not hasattr(part, "kernel"):
             found += _in_keras(part, f"{prefix}{name}.")
     return found or [prefix + name for name, part in kept.items()
                      if hasattr(part, "assign") and len(getattr(part, "shape", ())) == 2]
@@ -164,14 +156,14 @@ def letter(name):
 
 
 def is_lazy(module):
-    """Return whether a torch module has parameters without a shape before its first call."""
-    lazy = sys.modules["torch"].nn.parameter.is_lazy
-    return any(map(lazy, module.parameters()))
+    """Return whether it is a torch module with parameters without a shape before its first call."""
+    return backends.TORCH.is_module(module) and any(
+        map(backends.TORCH.library.nn.parameter.is_lazy, module.parameters()))
 
 
 def width(module, slot):
     """Return d_model of a module, from a weight (d_model, d_model) or several of them packed."""
-    if framework(module) == "torch" and is_lazy(module):
+    if is_lazy(module):
         raise _subject.RefusalError("has weights without a shape before its first call; call it "
                                     "once, or pass its class")
     if slot is None:
@@ -187,4 +179,4 @@ def width(module, slot):
 
 
 def all_weights(module):
-    return module.parameters() if framework(module) == "torch" else module.weights
+    return module.parameters() if backends.TORCH.is_module(module) else module.weights

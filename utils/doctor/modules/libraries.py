@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 
@@ -44,12 +45,11 @@ def known(module):
                 f"takes keys of width {module.kdim} and queries of width {module.embed_dim}; the "
                 "doctor examines layers with equal widths only")
         return KnownLayer(module.num_heads, module.embed_dim, _torch, {"o": "out_proj"},
-                     "in_proj_weight")
-    if (type(module).__module__.startswith("keras.")
-            and type(module).__name__ == "MultiHeadAttention"):
-        names = zip("qkvo", ("query", "key", "value", "output"), strict=True)
-        return KnownLayer(module.num_heads, module.num_heads * module.key_dim, _keras,
-                     {letter: f"_{name}_dense" for letter, name in names})
+                          "in_proj_weight")
+    kind = type(module)
+    if kind.__module__.startswith("keras.") and kind.__name__ == "MultiHeadAttention":
+        return KnownLayer(module.num_heads, module.num_heads * module.key_dim, _keras, {
+            "q": "_query_dense", "k": "_key_dense", "v": "_value_dense", "o": "_output_dense"})
     return None
 
 
@@ -73,11 +73,8 @@ def _keras(module, x, memory, keep, return_attention_scores=False):
 
 def epsilon(module):
     """Return the epsilon of the first LayerNorm in a module, or None."""
-    for part in norms(module):
-        for name in EPSILON:
-            if isinstance(getattr(part, name, None), float):
-                return getattr(part, name)
-    return None
+    found = [getattr(part, name, None) for part in norms(module) for name in EPSILON]
+    return next((value for value in found if isinstance(value, float)), None)
 
 
 def reset_norms(module):
@@ -94,11 +91,11 @@ def reset_norms(module):
 @contextlib.contextmanager
 def parameters_made():
     """Yield a list to which each parameter is appended that torch or Keras makes in the block."""
-    made = []
-    places = [(sys.modules[name].nn.Module, "register_parameter") if name == "torch" else (
-        sys.modules[name].layers.Layer, "add_weight") for name in ("torch", "keras")
-        if name in sys.modules]
-    before = [getattr(owner, method) for owner, method in places]
+    made, places = [], []
+    if "torch" in sys.modules:
+        places.append((sys.modules["torch"].nn.Module, "register_parameter"))
+    if "keras" in sys.modules:
+        places.append((sys.modules["keras"].layers.Layer, "add_weight"))
 
     def noticing(make):
         def noticed(*args, **named):
@@ -106,13 +103,11 @@ def parameters_made():
             return make(*args, **named)
         return noticed
 
-    for (owner, method), make in zip(places, before, strict=True):
-        setattr(owner, method, noticing(make))
-    try:
+    with contextlib.ExitStack() as stack:
+        for owner, method in places:
+            make = getattr(owner, method)
+            stack.enter_context(mock.patch.object(owner, method, noticing(make)))
         yield made
-    finally:
-        for (owner, method), make in zip(places, before, strict=True):
-            setattr(owner, method, make)
 
 
 def norms(module):
@@ -125,12 +120,10 @@ def norms(module):
 
 
 def plain(module, x, memory, keep, **asked):
-    """Return ``module(x, memory, keep)``."""
     return module(*_given(module, x, memory, keep), **asked)
 
 
 def plain_self(module, x, memory, keep, **asked):
-    """Return ``module(x, keep)``."""
     return module(*_given(module, x, keep), **asked)
 
 
@@ -141,12 +134,10 @@ def _given(module, *args):
 
 
 def unmasked(module, x, memory, keep, **asked):
-    """Return ``module(x, memory)``."""
     return module(x, memory, **asked)
 
 
 def unmasked_self(module, x, memory, keep, **asked):
-    """Return ``module(x)``."""
     return module(x, **asked)
 
 

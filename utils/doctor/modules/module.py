@@ -4,12 +4,11 @@ import contextlib
 import copy
 import inspect
 import math
-import sys
 
 import numpy as np
 
 from ... import checks, frameworks
-from .. import _subject, faulty
+from .. import _subject, backends, faulty
 from . import bare, guess, libraries, slots
 
 PLAIN = {(True, False): libraries.plain, (True, True): libraries.plain_self,  # masks, alone
@@ -25,6 +24,7 @@ class Module:
     holds [q | k | v]. If neither is given, a layer of PyTorch or Keras is known, and the roles of
     other modules are guessed. If that fails, ``roles_problem`` says why, and the module keeps its
     own weights. ``weights_argument``: the argument that makes it return its weights, or "".
+    ``held``: the Slots of its weights. ``unsure``: the letters that may be stored transposed.
     ``unbiased``: the letters without a bias. ``no_output``: it has no W_o. ``wide``: each head is
     as wide as the model. ``one_of``: the letters of which the heads share ``kv`` projections.
     ``where``: the guessed roles in words. ``unknown``: the names of matrices without a role.
@@ -32,10 +32,15 @@ class Module:
     holds a LayerNorm.
     """
 
+    roles_problem = unsure = unbiased = one_of = where = inside = ""
+    no_output = wide = normed = False
+    held, unknown, kv = (), (), 1
+
     def __init__(self, build, call, roles=None, packed=None, size=SIZE, batch_first=True):
         with _subject.refusing():
             sample = build(*size)
-        if not slots.framework(sample):
+        self.backend = backends.of_module(sample)
+        if not self.backend:
             raise _subject.RefusalError(
                 "is neither a torch module nor a Keras layer, so the doctor cannot write weights "
                 "into it; write its attention as a function of x, memory, weights, n_heads and "
@@ -49,33 +54,30 @@ class Module:
         self.weights_argument = _weights_argument(sample, call)
         self.call = call if batch_first else libraries.sequence_first(call, 1)
         self.build, self.built, self.written = build, {}, {}
-        self.framework, self.__name__ = slots.framework(sample), type(sample).__name__
+        self.framework, self.__name__ = self.backend.name, type(sample).__name__
         self.slots_given, self.guessed = slots.named(roles or {}, packed), not roles and not packed
-        self.roles_problem, self.unbiased, self.where, self.one_of = "", "", "", ""
-        self.no_output = self.wide = False
-        self.unknown, self.inside, self.normed, self.kv = [], "", False, 1
-        self.epsilon = faulty.layer.EPSILON
         with _subject.refusing():
-            self._inspect(size)
+            x = self.backend.array(np.ones((2, 4, size[0]), "float32"))
+            self.sample = self._module(*size, "float32", (x, x))
+            self.epsilon = libraries.epsilon(self.sample) or faulty.layer.EPSILON
+            try:
+                self._inspect(self.sample, self._found(self.sample, *size))
+            except guess.RolesError as error:
+                self.roles_problem = str(error)
 
-    def _inspect(self, size):
-        """Find where a module stores its weights, which of them have no bias, and its epsilon."""
-        sample = self._module(*size, "float32", [self._tensor(np.ones((2, 4, size[0])))] * 2)
-        self.epsilon = libraries.epsilon(sample) or faulty.layer.EPSILON
-        try:
-            mine = self._found(sample, *size)
-        except guess.RolesError as error:
-            self.roles_problem = str(error)
-        else:
-            self.unbiased = "".join(slot.letters for slot in mine
-                                    if slots.parts(sample, slot.name)[1] is None)
-            self.no_output = self.guessed and all("o" not in slot.letters for slot in mine)
-            self.one_of = "".join(slot.shared for slot in mine)
-            self.kv = max(slot.kv for slot in mine)
-            self.unknown, self.inside = bare.unknown(sample, mine), bare.inside(sample)
-            self.normed = bool(libraries.norms(sample))
-            self.where = ", ".join(f"{' | '.join(slot.letters)} in {slot.name}" for slot in mine
-                                   if not slot.head)
+    def _inspect(self, sample, held):
+        """Find out what a module that stores its weights in these Slots has and has not."""
+        self.held, self.unsure = held, slots.unsure(sample, held)
+        self.unbiased = "".join(slot.letters for slot in held
+                                if slots.parts(sample, slot.name)[1] is None)
+        self.no_output = self.guessed and all("o" not in slot.letters for slot in held)
+        self.one_of = "".join(slot.shared for slot in held)
+        self.kv = max(slot.kv for slot in held)
+        if self.framework == "torch":
+            self.unknown, self.inside = bare.unknown(sample, held), bare.inside(sample)
+        self.normed = bool(libraries.norms(sample))
+        self.where = ", ".join(f"{' | '.join(slot.letters)} in {slot.name}" for slot in held
+                               if not slot.head)
 
     def __call__(self, x, memory, weights, n_heads, keep, **asked):
         weights = {name: checks.to_numpy(w) for name, w in weights.items()}
@@ -96,10 +98,10 @@ class Module:
 
     def parameters(self):
         """Return how many elements the parameters have, those of a LayerNorm left out."""
-        module = next(iter(self.built.values()))
-        norms = sum(math.prod(w.shape) for norm in libraries.norms(module)
-                    for w in guess.all_weights(norm))
-        return sum(math.prod(w.shape) for w in guess.all_weights(module)) - norms
+        def size(module):
+            return sum(math.prod(w.shape) for w in guess.all_weights(module))
+
+        return size(self.sample) - sum(map(size, libraries.norms(self.sample)))
 
     def _found(self, module, d_model, n_heads):
         """Return the Slots of a module; its heads may be as wide as the model."""
@@ -119,25 +121,21 @@ class Module:
             return guess.guess(module, d_model, n_heads, self.wide)
         return self.slots_given
 
-    def _tensor(self, x):
-        if self.framework == "torch":
-            return sys.modules["torch"].as_tensor(x, dtype=sys.modules["torch"].float32)
-        return frameworks.tensorflow().constant(x, "float32")
-
     def _module(self, d_model, n_heads, dtype, sides):
-        """Return the module of this size and dtype; a lazy one has been called once."""
+        """Return the module of this size and dtype; its weights have their shapes."""
         key = d_model, n_heads, dtype
-        if key not in self.built and self.framework == "torch":
-            module = copy.deepcopy(self.build(d_model, n_heads))
-            self.built[key] = module.to(getattr(sys.modules["torch"], dtype)).eval()
-            if guess.is_lazy(module):  # it has no shapes before its first call
-                self.call(module, *sides, None)
+        if key not in self.built:
+            if self.framework == "torch":
+                module = copy.deepcopy(self.build(d_model, n_heads))
+                module = module.to(getattr(self.backend.library, dtype)).eval()
+                if guess.is_lazy(module):
+                    self.call(module, *sides, None)
+            else:
+                with frameworks.keras_dtype(dtype):
+                    module = self.build(d_model, n_heads)
+                    self.call(module, *sides, None)
             libraries.reset_norms(module)
-        elif key not in self.built:
-            with frameworks.keras_dtype(dtype):
-                self.built[key] = self.build(d_model, n_heads)
-                self.call(self.built[key], *sides, None)
-            libraries.reset_norms(self.built[key])
+            self.built[key] = module
         return self.built[key]
 
 
@@ -151,7 +149,7 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
     and RefusalError if a module cannot be built or its width cannot be found.
     """
     call = call or PLAIN[masks != "none", self_attention]
-    if isinstance(program, type) or not slots.framework(program):
+    if isinstance(program, type) or not backends.of_module(program):
         return Module(program, call, roles, packed, size or SIZE, batch_first), None
     known = libraries.known(program)
     n_heads = n_heads or (known and known.n_heads)
@@ -173,7 +171,7 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
 @contextlib.contextmanager
 def restored(program):
     """Restore the weights of a Keras layer at the end of the block; torch modules are copied."""
-    layer = not isinstance(program, type) and slots.framework(program) == "tensorflow"
+    layer = not isinstance(program, type) and backends.of_module(program) is backends.TENSORFLOW
     before = program.get_weights() if layer else []
     try:
         yield
@@ -184,8 +182,7 @@ def restored(program):
 
 def _weights_argument(module, call):
     """Return the argument that makes a module return its weights, or ""."""
-    function = call
     if call in PLAIN.values():
-        function = module.forward if slots.framework(module) == "torch" else module.call
-    names = inspect.signature(function).parameters
+        call = module.forward if backends.TORCH.is_module(module) else module.call
+    names = inspect.signature(call).parameters
     return next((name for name in libraries.ASKING if name in names), "")

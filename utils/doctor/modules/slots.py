@@ -2,13 +2,12 @@
 
 import operator
 import re
-import sys
 from typing import NamedTuple
 
 import numpy as np
 
 from ... import checks
-from .. import _subject
+from .. import _subject, backends
 
 # What is left of a name without these is the projection: W_q and bias_q belong to q.
 KINDS = re.compile(r"weight|kernel|bias|^[wb]|_[wb]$|_", re.IGNORECASE)
@@ -33,10 +32,8 @@ class Slot(NamedTuple):
 
 def framework(module):
     """Return "torch" for a torch module, "tensorflow" for a Keras layer, and else ""."""
-    torch = sys.modules.get("torch")
-    if torch and isinstance(module, torch.nn.Module):
-        return "torch"
-    return "tensorflow" if hasattr(module, "get_weights") else ""
+    backend = backends.of_module(module)
+    return backend.name if backend else ""
 
 
 def named(roles, packed=None):
@@ -95,7 +92,7 @@ def _homes(module, name):
 
 def _own(home):
     """Return {name: parameter} of a module or layer, without those of its parts."""
-    if framework(home) == "torch":
+    if backends.TORCH.is_module(home):
         return dict(home.named_parameters(recurse=False))
     return {name: w for name, w in getattr(home, "__dict__", {}).items()
             if hasattr(w, "assign") and hasattr(w, "shape")}
@@ -131,17 +128,15 @@ def write(module, slot, weights, n_heads):
         small = tuple(n // n_heads for n in array.shape)
         if tuple(variable.shape) in (small, (*small, 1)):
             array = array[tuple(map(slice, small))]
-        if framework(module) == "tensorflow":
+        if not backends.TORCH.is_module(module):
             variable.assign(array.reshape(variable.shape))  # heads may have their own axis
+            continue
+        if variable.ndim == array.ndim + 1 and variable.shape[-1] > 1:
+            array = _in_heads(array, slot.letters, tuple(variable.shape), n_heads)
         else:
-            torch = sys.modules["torch"]
-            if variable.ndim == array.ndim + 1 and variable.shape[-1] > 1:
-                array = _in_heads(array, slot.letters, tuple(variable.shape), n_heads)
-            else:
-                array = _as_stored(module, slot.name, array, variable.shape)
-                array = array.reshape(array.shape + (1,) * (variable.ndim - array.ndim))
-            with torch.no_grad():
-                variable.copy_(torch.as_tensor(array))
+            array = _as_stored(module, slot.name, array, variable.shape)
+            array = array.reshape(array.shape + (1,) * (variable.ndim - array.ndim))
+        variable.data.copy_(backends.TORCH.array(array))
 
 
 def _in_heads(array, letters, shape, n_heads):
