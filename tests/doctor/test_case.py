@@ -10,11 +10,9 @@ from utils.doctor.probes.case import (
     Finding,
     ShapeError,
     causal,
-    compare,
     gaps,
     kernel_case,
     layer_case,
-    location,
     padded,
 )
 
@@ -92,12 +90,6 @@ def test_other_tokens_in_self_attention_are_other_queries():
     assert changed.queries is LAYER.queries
 
 
-def test_rows_meet_the_answers():
-    chosen = np.arange(10).reshape(2, 5) % 3 == 0
-    assert np.array_equal(KERNEL.rows(chosen), chosen[:, None, :, None])
-    assert np.array_equal(LAYER.rows(chosen), chosen[:, :, None])
-
-
 def test_a_rule_is_as_large_as_the_scores():
     keep = np.arange(7) < 4
     case = KERNEL.with_mask(keep, keep)
@@ -141,15 +133,14 @@ def test_a_nan_that_is_not_shared_is_an_infinite_gap():
     assert (found[[1, 2, 4]] > 1e300).all()
 
 
-def test_a_location_is_named_without_its_last_axis():
-    assert location((1,)) == "example 1"
-    assert location((1, 2)) == "example 1, query 2"
-    assert location((1, 2, 3)) == "example 1, query 2"
-    assert location((1, 2, 3, 0)) == "example 1, head 2, query 3"
+def compared(got, expected, bound, bad="bad", chosen=None):
+    """Return the Finding on outputs of two examples and three queries."""
+    case = Case(np.zeros((2, 3, 4)), (), None, np.ones((2, 3, 3), bool), bound)
+    return case.compare("p", got, expected, "good", bad, chosen)
 
 
 def test_equal_answers_are_judged_good():
-    found = compare("p", np.ones((2, 3, 4)), np.ones((2, 3, 4)) + 1e-7, 1e-6, "good", "bad")
+    found = compared(np.ones((2, 3, 4)), np.ones((2, 3, 4)) + 1e-7, 1e-6)
     assert found == Finding("p", True, pytest.approx(1e-7), 1e-6, "", "good")
     assert str(found) == "ok   p                  good"
 
@@ -157,17 +148,25 @@ def test_equal_answers_are_judged_good():
 def test_the_worst_location_is_named():
     got = np.zeros((2, 3, 4))
     got[1, 2, 3], got[0, 1, 2] = 2.0, 1.0
-    found = compare("p", got, np.zeros((1, 3, 1)), 1e-6, "good", "{got} not {expected} at {where}")
+    found = compared(got, np.zeros((1, 3, 1)), 1e-6, "{got} not {expected} at {where}")
     assert found == ("p", False, 2.0, 1e-6, "example 1, query 2", "2 not 0 at example 1, query 2")
     assert str(found).startswith("FAIL p ")
+    got = np.zeros((2, 3, 5, 8))
+    got[1, 2, 3, 7] = 1.0
+    assert KERNEL.compare("p", got, 0 * got, "good", "bad").where == "example 1, head 2, query 3"
 
 
 def test_only_what_counts_is_judged():
     got = np.zeros((2, 3, 4))
     got[1, 2, 3] = 1.0
-    counted = np.arange(2)[:, None, None] < 1
-    assert compare("p", got, 0 * got, 0, "good", "bad", counted).ok
-    assert not compare("p", got, 0 * got, 0, "good", "bad", ~counted).ok
+    others = np.arange(6).reshape(2, 3) < 5
+    assert compared(got, 0 * got, 0, chosen=others).ok
+    assert not compared(got, 0 * got, 0, chosen=~others).ok
+    got = np.zeros((2, 3, 5, 8))
+    got[:, :, 2] = 1.0
+    chosen = np.arange(5) != np.array([2, 2])[:, None]
+    assert KERNEL.compare("p", got, 0 * got, "good", "bad", chosen).ok
+    assert not KERNEL.compare("p", got, 0 * got, "good", "bad").ok
 
 
 def test_not_having_been_asked_is_shown():
@@ -182,8 +181,8 @@ def test_cases_are_tuples_that_anyone_can_build():
 
 
 def test_two_numbers_that_differ_are_shown_with_the_digits_that_it_takes():
-    for pair, words in (((0.9012562, 0.9008653), "0.901256 and 0.900865"),
-                        ((0.5, 2.0), "0.5 and 2"), ((1.0, 1.0 + 1e-8), "1 and 1.00000001")):
-        found = compare("p", np.array([[pair[0]]]), np.array([[pair[1]]]), 1e-12, "good",
-                               "{got} and {expected}")
+    ones = np.ones((2, 3, 4))
+    for one, other, words in ((0.9012562, 0.9008653, "0.901256 and 0.900865"),
+                              (0.5, 2.0, "0.5 and 2"), (1.0, 1.0 + 1e-8, "1 and 1.00000001")):
+        found = compared(one * ones, other * ones, 1e-12, "{got} and {expected}")
         assert found.sentence == words

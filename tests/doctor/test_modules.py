@@ -224,7 +224,7 @@ def test_a_keras_layernorm_may_have_its_own_epsilon():
     def build(d_model, n_heads):  # with Keras' 1e-3
         norm = frameworks.tensorflow().keras.layers.LayerNormalization()
         return keras_attention()(d_model, n_heads, norm)
-    assert after_the_norm(build, call=libraries.plain_self).verdict == "healthy"
+    assert after_the_norm(build, call=libraries.PLAIN[True, True]).verdict == "healthy"
 
 
 def test_the_epsilon_of_a_module_is_that_of_its_first_layernorm():
@@ -250,7 +250,7 @@ def test_what_a_keras_layernorm_has_learned_is_set_aside_and_comes_back():
     layer(np.ones((1, 2, 12), "float32"))
     norm.gamma.assign(np.arange(12.0))
     norm.beta.assign(np.arange(12.0))
-    report = after_the_norm(layer, n_heads=3, call=libraries.plain_self)
+    report = after_the_norm(layer, n_heads=3, call=libraries.PLAIN[True, True])
     assert report.verdict == "healthy"
     assert norm.gamma.numpy().tolist() == norm.beta.numpy().tolist() == [*range(12)]
 
@@ -289,7 +289,7 @@ def test_dropout_called_by_a_name_of_its_own_is_found_in_methods():
 
 def test_dropout_of_keras_is_named():
     report = doctor.examine(partial(keras_attention(), rate=0.2), "layer", self_attention=True,
-                            call=libraries.plain_self)
+                            call=libraries.PLAIN[True, True])
     assert report.names == [("dropout in eval",)]
 
 
@@ -625,17 +625,16 @@ def test_a_keras_layer_whose_mask_is_called_mask_gets_none_where_there_is_none()
 
         def __call__(self, *args):
             return args
-    assert libraries.plain_self(Named(), 1, 2, None) == (1,)
-    assert libraries.plain_self(Named(), 1, 2, 3) == (1, 3)
-    assert libraries.plain(Named(), 1, 2, None) == (1, 2, None)  # mask is memory's place here
+    assert libraries.PLAIN[True, True](Named(), 1, 2, None) == (1,)
+    assert libraries.PLAIN[True, True](Named(), 1, 2, 3) == (1, 3)
+    assert libraries.PLAIN[True, False](Named(), 1, 2, None) == (1, 2, None)  # mask is memory here
 
 
 def test_a_module_gets_what_its_masks_and_memory_make_of_the_call():
     def given(*args):
         return args
-    told = [function(given, 1, 2, 3) for function in (
-        libraries.plain, libraries.plain_self, libraries.unmasked, libraries.unmasked_self)]
-    assert told == [(1, 2, 3), (1, 3), (1, 2), (1,)]
+    assert {told: function(given, 1, 2, 3) for told, function in libraries.PLAIN.items()} == {
+        (True, False): (1, 2, 3), (True, True): (1, 3), (False, False): (1, 2), (False, True): (1,)}
 
 
 # --- weights of somebody's own

@@ -54,14 +54,14 @@ def of_positions(module, name):
 
 def taken(module, layer_norms=False):
     """Return {name: class} of the norms that ``bared`` takes out of a torch module."""
-    linear = {part.in_features for part in module.modules() if hasattr(part, "in_features")}
-    linear |= {part.in_channels for part in module.modules() if hasattr(part, "in_channels")}
+    widths = {getattr(part, "in_features", getattr(part, "in_channels", None))
+              for part in module.modules()}
     gone = {}
     for name, part in module.named_modules():
         kind = type(part).__name__
         sizes = {tuple(w.shape) for w in part.parameters(recurse=False)} if "Norm" in kind else ()
         examined = "LayerNorm" in kind and not layer_norms
-        if name and not examined and sizes and sizes <= {(n,) for n in linear}:
+        if name and not examined and sizes and sizes <= {(n,) for n in widths}:
             gone[name] = kind
     return gone
 

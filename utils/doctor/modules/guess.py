@@ -34,7 +34,7 @@ def guess(module, d_model, n_heads, wide=False):
     for kind, its_slots in loose.items():
         for slot in its_slots if kind in letters else ():
             held = letters[kind]
-            kv = _groups(module, slot.name, d_model, n_heads) if held in "kv" else 1
+            kv = slot.kv if held in "kv" else 1
             alone = slot.head is not None and len(its_slots) == 1  # a head that all others share
             found.append(Slot(slot.name, held, None if alone else slot.head,
                               held if alone or kv > 1 else "", kv))
@@ -47,48 +47,33 @@ def guess(module, d_model, n_heads, wide=False):
 
 
 def _by_shape(module, d_model, n_heads, wide):
-    """Return the Slots of packed parts, and {kind: Slots without letters} of the other parts.
-
-    Parts with the size of one head have their names without numbers as kind. Square weights as wide
-    as one head count only if there are too few others.
-    """
-    square, packed, found, loose, small = d_model ** 2 * (n_heads if wide else 1), {}, [], {}, set()
-    for kv in _choices(n_heads):
+    """Return the Slots of packed parts, and {kind: Slots without letters} of the other parts."""
+    square, found, loose, small = d_model ** 2 * (n_heads if wide else 1), [], {}, set()
+    packed, grouped = {}, {}
+    # Half of the heads are too many: their k and v together would be as wide as q.
+    for kv in (n for n in range(1, (n_heads + 1) // 2) if n_heads % n == 0):
         size = 2 * kv * square // n_heads
-        packed |= {square + size: ("qkv", "kv", kv), size: ("kv", "kv", kv)}
-    packed |= {3 * square: ("qkv", "", 1), 2 * square: ("kv", "", 1)}
+        packed |= {square + size: Slot("", "qkv", shared="kv", kv=kv),
+                   size: Slot("", "kv", shared="kv", kv=kv)}
+        grouped[kv * d_model ** 2 // n_heads] = kv
+    packed |= {3 * square: Slot("", "qkv"), 2 * square: Slot("", "kv")}
     for name in _candidates(module):
         shape = tuple(tensors(module, name)[0].shape)
         count = math.prod(shape)
-        grouped = letter(name) in ("k", "v") and _groups(module, name, d_model, n_heads) > 1
-        if count in packed and not grouped:
-            letters, shared, kv = packed[count]
-            found.append(Slot(name, letters, None, shared, kv))
-        elif grouped or count == square:
-            loose.setdefault(name, []).append(Slot(name, ""))
+        kv = grouped.get(count, 1) if letter(name) in ("k", "v") else 1
+        if count in packed and kv == 1:
+            found.append(packed[count]._replace(name=name))
+        elif kv > 1 or count == square:
+            loose.setdefault(name, []).append(Slot(name, "", kv=kv))
         elif count * n_heads == square:
             heads = loose.setdefault(_kind(name), [])
             heads.append(Slot(name, "", len(heads)))
-        elif shape[:2] == (d_model // n_heads,) * 2:
+        elif shape[:2] == (d_model // n_heads,) * 2:  # counts if there are too few others
             loose.setdefault(name, []).append(Slot(name, ""))
             small.add(name)
     others = {kind: its_slots for kind, its_slots in loose.items() if kind not in small}
     enough = len(others) + sum(len(slot.letters) for slot in found) >= 3
     return found, others if enough else loose
-
-
-def _choices(n_heads):
-    """Return the numbers of heads of k and v that this many heads may share.
-
-    They are fewer than half, or k and v together would be as wide as q.
-    """
-    return [kv for kv in range(1, (n_heads + 1) // 2) if n_heads % kv == 0]
-
-
-def _groups(module, name, d_model, n_heads):
-    """Return how many heads a weight of k or v has, if the heads share it; 1 if not."""
-    count = math.prod(tensors(module, name)[0].shape)
-    return next((kv for kv in _choices(n_heads) if count * n_heads == kv * d_model ** 2), 1)
 
 
 def _kind(name):
@@ -97,10 +82,7 @@ def _kind(name):
 
 
 def _assigned(words, free):
-    """Return {kind: letter} from the names, and else in the order of the parts.
-
-    ``words``: {kind: the letter in its name, or ""}. ``free``: the letters that have no part yet.
-    """
+    """Return {kind: letter}, one of the free ones, from the words {kind: letter}, else by order."""
     said = list(words.values())
     clear = {kind: x for kind, x in words.items() if x in free and said.count(x) == 1}
     due = [letter for letter in free if letter not in clear.values()]

@@ -4,6 +4,7 @@ For these layers, the roles of the parts and the way to pass a mask are known.
 """
 
 import contextlib
+import functools
 import inspect
 import sys
 from collections.abc import Callable
@@ -19,7 +20,6 @@ from .. import _subject
 # Arguments that make modules return their weights.
 ASKING = ("need_weights", "return_weights", "return_attention", "return_attention_scores",
           "output_attentions")
-EPSILON = ("eps", "epsilon", "variance_epsilon")  # its names in LayerNorms
 
 
 class KnownLayer(NamedTuple):
@@ -54,13 +54,12 @@ def known(module):
 
 
 def _torch(module, x, memory, keep, need_weights=False):
-    mask = keep
     if keep is not None:
         keep = keep if keep.ndim < 4 else keep.expand(len(x), -1, x.shape[1], memory.shape[1])
-        mask = conventions.to_torch_mha(keep, module.num_heads)
+        keep = conventions.to_torch_mha(keep, module.num_heads)
 
     def ask(x, memory):
-        return module(x, memory, memory, attn_mask=mask, need_weights=need_weights)
+        return module(x, memory, memory, attn_mask=keep, need_weights=need_weights)
     out, weights = (ask if module.batch_first else sequence_first(ask))(x, memory)
     return (out, weights) if need_weights else out
 
@@ -73,7 +72,8 @@ def _keras(module, x, memory, keep, return_attention_scores=False):
 
 def epsilon(module):
     """Return the epsilon of the first LayerNorm in a module, or None."""
-    found = [getattr(part, name, None) for part in norms(module) for name in EPSILON]
+    names = ("eps", "epsilon", "variance_epsilon")
+    found = [getattr(part, name, None) for part in norms(module) for name in names]
     return next((value for value in found if isinstance(value, float)), None)
 
 
@@ -119,26 +119,19 @@ def norms(module):
     return [part for part in parts if "LayerNorm" in type(part).__name__]
 
 
-def plain(module, x, memory, keep, **asked):
-    return module(*_given(module, x, memory, keep), **asked)
-
-
-def plain_self(module, x, memory, keep, **asked):
-    return module(*_given(module, x, keep), **asked)
-
-
-def _given(module, *args):
-    """Return the arguments without a mask of None that Keras would take as a second mask."""
+def _plain(module, x, memory, keep, masks, alone, **asked):
+    """Return ``module(x, memory, keep)``, without memory if ``alone``, without keep if no masks."""
+    given = [x] if alone else [x, memory]
     names = [*inspect.signature(getattr(module, "call", len)).parameters]
-    return args[:-1] if args[-1] is None and names[len(args) - 1:len(args)] == ["mask"] else args
+    # Keras would take a mask of None as a second mask.
+    if masks and not (keep is None and names[len(given):len(given) + 1] == ["mask"]):
+        given.append(keep)
+    return module(*given, **asked)
 
 
-def unmasked(module, x, memory, keep, **asked):
-    return module(x, memory, **asked)
-
-
-def unmasked_self(module, x, memory, keep, **asked):
-    return module(x, **asked)
+# The usual calls: {(it takes masks, it is called without memory): call}.
+PLAIN = {(masks, alone): functools.partial(_plain, masks=masks, alone=alone)
+         for masks in (True, False) for alone in (True, False)}
 
 
 def sequence_first(function, index=0):

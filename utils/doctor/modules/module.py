@@ -11,8 +11,6 @@ from ... import checks, frameworks
 from .. import _subject, backends, faulty
 from . import bare, guess, libraries, slots
 
-PLAIN = {(True, False): libraries.plain, (True, True): libraries.plain_self,  # masks, alone
-         (False, False): libraries.unmasked, (False, True): libraries.unmasked_self}
 SIZE = (12, 3)  # d_model and n_heads of a class, as long as nothing speaks for others
 
 
@@ -34,7 +32,7 @@ class Module:
 
     roles_problem = unsure = unbiased = one_of = where = inside = ""
     no_output = wide = normed = False
-    held, unknown, kv = (), (), 1
+    unknown, kv = (), 1
 
     def __init__(self, build, call, roles=None, packed=None, size=SIZE, batch_first=True):
         with _subject.refusing():
@@ -48,14 +46,14 @@ class Module:
         known = libraries.known(sample)
         if known and not (roles or packed):
             roles, packed = known.roles, known.packed
-        if known and call in PLAIN.values():
+        if known and call in libraries.PLAIN.values():
             call, batch_first = known.call, True  # it knows its own layout
         self.sized = "n_heads" in inspect.signature(call).parameters
         self.weights_argument = _weights_argument(sample, call)
         self.call = call if batch_first else libraries.sequence_first(call, 1)
         self.build, self.built, self.written = build, {}, {}
         self.framework, self.__name__ = self.backend.name, type(sample).__name__
-        self.slots_given, self.guessed = slots.named(roles or {}, packed), not roles and not packed
+        self.held, self.guessed = slots.named(roles or {}, packed), not roles and not packed
         with _subject.refusing():
             x = self.backend.array(np.ones((2, 4, size[0]), "float32"))
             self.sample = self._module(*size, "float32", (x, x))
@@ -107,19 +105,19 @@ class Module:
         """Return the Slots of a module; its heads may be as wide as the model."""
         try:
             return self._slots(module, d_model, n_heads)
-        except guess.RolesError as error:
-            self.wide = n_heads > 1
+        except guess.RolesError:
+            self.wide = True
             with contextlib.suppress(guess.RolesError):
                 found = self._slots(module, d_model, n_heads)
                 if {"q", "k", "v"} <= {guess.letter(slot.name) for slot in found}:
                     return found
             self.wide = False
-            raise error from None
+            raise
 
     def _slots(self, module, d_model, n_heads):
         if self.guessed:
             return guess.guess(module, d_model, n_heads, self.wide)
-        return self.slots_given
+        return self.held
 
     def _module(self, d_model, n_heads, dtype, sides):
         """Return the module of this size and dtype; its weights have their shapes."""
@@ -148,7 +146,7 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
     Raises ValueError if the number of heads of an instance is missing or does not divide its width,
     and RefusalError if a module cannot be built or its width cannot be found.
     """
-    call = call or PLAIN[masks != "none", self_attention]
+    call = call or libraries.PLAIN[masks != "none", self_attention]
     if isinstance(program, type) or not backends.of_module(program):
         return Module(program, call, roles, packed, size or SIZE, batch_first), None
     known = libraries.known(program)
@@ -182,7 +180,7 @@ def restored(program):
 
 def _weights_argument(module, call):
     """Return the argument that makes a module return its weights, or ""."""
-    if call in PLAIN.values():
+    if call in libraries.PLAIN.values():
         call = module.forward if backends.TORCH.is_module(module) else module.call
     names = inspect.signature(call).parameters
     return next((name for name in libraries.ASKING if name in names), "")

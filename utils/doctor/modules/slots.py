@@ -140,10 +140,7 @@ def write(module, slot, weights, n_heads):
 
 
 def _in_heads(array, letters, shape, n_heads):
-    """Return a weight (d_in, h d), or (h d, d_out) for W_o, or a bias with an axis for the heads.
-
-    Which axis it is, the shape says. Raises RefusalError if none fits.
-    """
+    """Return a weight (d_in, h d), or (h d, d_out) for W_o, or a bias with an axis for heads."""
     if array.ndim == 1:
         return array.reshape(shape)
     if shape[0] == len(letters) > 1:                            # q, k and v, each (out, in)
@@ -159,10 +156,7 @@ def _in_heads(array, letters, shape, n_heads):
 
 
 def _as_stored(module, name, array, shape):
-    """Return a weight (in, out) as the module stores it: (out, in), or (in, out) where that fits.
-
-    The shape decides, or the class: the Conv1D of GPT-2 is (in, out).
-    """
+    """Return a weight (in, out) as the module stores it: (out, in), or (in, out) if that fits."""
     if array.ndim == 1 or type(operator.attrgetter(name)(module)).__name__ == "Conv1D":
         return array
     return array if tuple(shape[:2]) == array.shape != array.shape[::-1] else array.T

@@ -60,7 +60,8 @@ class Case(NamedTuple):
 
         Raises ShapeError if its axes, except the last, are not those of the queries.
         """
-        out = program(*self.inputs())
+        with np.errstate(all="ignore"):
+            out = program(*self.inputs())
         out = reference.float64(out[0] if isinstance(out, tuple) else out)
         if out.shape[:-1] != self.queries.shape[:-1]:
             raise ShapeError(f"for queries {self.queries.shape}, expected an output "
@@ -82,25 +83,42 @@ class Case(NamedTuple):
         """Return the case with another ``keep`` and ``allowed``."""
         return self._replace(keep=keep, allowed=np.broadcast_to(allowed, self.allowed.shape))
 
-    def rows(self, chosen):
-        """Return ``chosen``, bool (b, i), with axes that broadcast to the output."""
-        heads = (1,) * (self.queries.ndim - 3)
-        return chosen.reshape(chosen.shape[0], *heads, chosen.shape[1], 1)
-
     def compare(self, probe, got, expected, good, bad, chosen=None):
-        """Return the Finding on two outputs that should be equal, as ``compare`` does.
+        """Return the Finding on two outputs that should be equal.
 
-        ``chosen``, bool (b, i): the queries that count, by default all with an allowed token.
+        ``good`` and ``bad`` are the sentences. ``bad`` may contain {where}, {got} and {expected},
+        for the element that differs most. ``chosen``, bool (b, i): the queries that count, by
+        default all that may attend to a token.
         """
         chosen = self.allowed.any(axis=-1) if chosen is None else chosen
-        return compare(probe, got, expected, self.tolerance, good, bad, self.rows(chosen))
+        of_kernel = self.queries.ndim == 4
+        counted = chosen[:, None, :, None] if of_kernel else chosen[:, :, None]
+        expected = np.broadcast_to(expected, got.shape)
+        found = np.where(counted, gaps(got, expected), 0.0)
+        largest = float(found.max(initial=0.0))
+        if largest <= self.tolerance:
+            return Finding(probe, True, largest, self.tolerance, "", good)
+        index = tuple(int(n) for n in np.unravel_index(np.argmax(found), found.shape))
+        axes = ("example", "head", "query") if of_kernel else ("example", "query")
+        where = ", ".join(f"{axis} {n}" for axis, n in zip(axes, index, strict=False))
+        texts = _different(got[index], expected[index])
+        sentence = bad.format(where=where, got=texts[0], expected=texts[1])
+        return Finding(probe, False, largest, self.tolerance, where, sentence)
+
+
+def case_of(queries, sources, keep=None, tolerance=1e-9):
+    """Return the Case of these arguments; without ``keep``, nothing is masked."""
+    n_k = (sources or (queries,))[0].shape[-2]
+    allowed = np.ones((len(queries), queries.shape[-2], n_k), bool)
+    case = Case(queries, sources, None, allowed, tolerance)
+    return case if keep is None else masked(case, keep)
 
 
 def kernel_case(seed=0, *, n_q=sizes.N_Q, grouped=False, d_v=sizes.D_V, tolerance=1e-9):
     """Return a Case of random q, k, v with variance 1, without a mask; ``grouped``: 6, 2 heads."""
     heads = {"heads": sizes.GROUPED_HEADS, "kv_heads": sizes.KV_HEADS} if grouped else {}
     q, *sources = sizes.qkv(seed, n_q=n_q, d_v=d_v, **heads)
-    return Case(q, tuple(sources), None, np.ones((sizes.BATCH, n_q, sizes.N_K), bool), tolerance)
+    return case_of(q, tuple(sources), tolerance=tolerance)
 
 
 def layer_case(seed=0, *, n_q=sizes.N_Q, d_in=sizes.D_MODEL, self_attention=False,
@@ -111,8 +129,7 @@ def layer_case(seed=0, *, n_q=sizes.N_Q, d_in=sizes.D_MODEL, self_attention=Fals
     """
     n_q = sizes.N_K if self_attention else n_q
     x, memory = sizes.sides(seed, n_q=n_q, d_in=d_in)
-    sources = () if self_attention else (memory,)
-    return Case(x, sources, None, np.ones((sizes.BATCH, n_q, sizes.N_K), bool), tolerance)
+    return case_of(x, () if self_attention else (memory,), tolerance=tolerance)
 
 
 def padded(case, lengths):
@@ -136,29 +153,6 @@ def masked(case, keep, itself=False):
 def gaps(got, expected):
     """Return ``checks.differences``; infinite for a NaN that is not shared."""
     return np.nan_to_num(checks.differences(got, expected), nan=np.inf, posinf=np.inf)
-
-
-def location(index):
-    """Return an index (b,), (b, i, …) or (b, h, i, d) in words, without its last axis."""
-    names = ("example", "head", "query") if len(index) == 4 else ("example", "query")
-    return ", ".join(f"{name} {number}" for name, number in zip(names, index, strict=False))
-
-
-def compare(probe, got, expected, bound, good, bad, counted=True):
-    """Return the Finding on two arrays that should be equal where ``counted`` is True.
-
-    ``good`` and ``bad`` are the sentences. ``bad`` may contain {where}, {got} and {expected}, for
-    the element that differs most.
-    """
-    expected = np.broadcast_to(expected, got.shape)
-    found = np.where(counted, gaps(got, expected), 0.0)
-    largest = float(found.max(initial=0.0))
-    if largest <= bound:
-        return Finding(probe, True, largest, bound, "", good)
-    index = tuple(int(n) for n in np.unravel_index(np.argmax(found), found.shape))
-    texts = _different(got[index], expected[index])
-    sentence = bad.format(where=location(index), got=texts[0], expected=texts[1])
-    return Finding(probe, False, largest, bound, location(index), sentence)
 
 
 def count(probe, number, good, bad, where=""):

@@ -5,7 +5,7 @@ import numpy as np
 from ... import sizes
 from ...masks import padding
 from . import invariants, kernel as kernel_probes, layer as layer_probes, visibility
-from .case import Case, Finding, causal as causally, kernel_case, layer_case, masked
+from .case import Finding, case_of, causal as causally, kernel_case, layer_case, masked
 
 # Each probe and the kind of case that it runs with; see ``kinds``.
 SHARED = (
@@ -68,20 +68,13 @@ def probe_decoding(program, *, d_v=sizes.D_V, seed=0, tolerance=1e-9):
 
 def finite(program, queries, *sources):
     """Return the Finding of finiteness of ``program(queries, *sources, keep)``, without a mask."""
-    return run(invariants.finiteness, program, _case(queries, sources, None))
+    return run(invariants.finiteness, program, case_of(queries, sources))
 
 
 def on_off(program, asking, sides, keep, tolerance):
     """Return the Finding of ``weights_on_off`` for x, or (x, memory), and ``keep``."""
-    case = _case(sides[0], sides[1:], keep)._replace(tolerance=tolerance)
+    case = case_of(sides[0], sides[1:], keep, tolerance)
     return run(layer_probes.weights_on_off, program, asking, case)
-
-
-def _case(queries, sources, keep):
-    """Return the Case of these arguments; without keep, nothing is masked."""
-    n_k = (sources or (queries,))[0].shape[-2]
-    allowed = np.ones((len(queries), queries.shape[-2], n_k), bool)
-    return Case(queries, sources, keep, allowed if keep is None else allowed & keep[:, 0])
 
 
 def findings(program, probes, cases):
@@ -107,8 +100,7 @@ def kinds(case, causal, align, masks, seed):
         found["set"] = found["usual"] if masks == "any" else plain
         found["average"] = found["usual"]
         if masks == "any":
-            n_q, n_k = case.allowed.shape[1:]
-            found["causal"] = causally(case, None if n_q == n_k else "bottom_right")
+            found["causal"] = causally(case, "bottom_right")
     if case.sources:
         found["cross"] = found["usual"]
     return found

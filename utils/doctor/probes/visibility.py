@@ -47,10 +47,7 @@ def dependence(program, case):
 
 
 def _none(probe, wrong, good, bad):
-    """Return the Finding on ``wrong``, bool (b, i, j) or (b, h, i, j), which should be all False.
-
-    ``bad`` may contain {i} and {j} of the first pair, and the {number} of pairs.
-    """
+    """Return the Finding on bool (b, i, j) or (b, h, i, j), which should nowhere be True."""
     places = np.argwhere(wrong)
     if not len(places):
         return count(probe, 0, good, bad)
@@ -80,7 +77,7 @@ def padding(program, case):
 
 
 def scaled_cases(case):
-    """Yield (case, size of the noise): as it is, with large scores, with scores far below 0.
+    """Return pairs (case, size of the noise): as it is, with large scores, with scores far below 0.
 
     The noise in values may have any size. The tokens of a layer are also its keys: large noise
     there would exceed a mask value of -1e9, or even of -1e4. Scores far below 0 cannot be made in
@@ -88,11 +85,10 @@ def scaled_cases(case):
     """
     large = case._replace(queries=LARGE * case.queries)
     if len(case.sources) < 2:
-        yield from ((case, 100.0), (large, 1.0))
-        return
+        return (case, 100.0), (large, 1.0)
     k, v = case.sources
     low = case._replace(queries=-LARGE * abs(case.queries), sources=(3 * abs(k), v))
-    yield from ((case, 1e6), (large, 1e6), (low, 1e6))
+    return (case, 1e6), (large, 1e6), (low, 1e6)
 
 
 def with_noise(tokens, masked, size):
@@ -109,8 +105,7 @@ def fully_masked_row(program, case):
     """Test that an example whose rows are fully masked gets numbers and changes no other."""
     allowed = case.allowed & (np.arange(len(case.allowed)) > 0)[:, None, None]
     fully_masked = case.with_mask(allowed.any(axis=1)[:, None, None, :], allowed)
-    with np.errstate(all="ignore"):
-        before, after = case.ask(program), fully_masked.ask(program)
+    before, after = case.ask(program), fully_masked.ask(program)
     if not np.isfinite(after[0]).all():
         return Finding("fully masked row", False, np.nan, 0, "example 0",
                        "A fully masked row gets NaN or infinity.")
