@@ -63,13 +63,20 @@ def test_a_dependence_on_the_key_or_on_the_value_alone_is_found():
     assert visibility.depends(uniform, KERNEL).all()
 
 
-def test_pairs_leave_out_the_diagonal_in_self_attention():
-    found = np.ones((2, 7, 7), bool)
-    assert np.array_equal(visibility.pairs(found, SELF)[1], ~np.eye(7, dtype=bool))
-    assert visibility.pairs(found, SELF._replace(sources=(1,))).all()
-    one_head = np.zeros((2, 3, 5, 7), bool)
-    one_head[1, 2, 3, 4] = True
-    assert np.argwhere(visibility.pairs(one_head, KERNEL)).tolist() == [[1, 3, 4]]
+def test_in_self_attention_an_output_may_depend_on_its_own_token():
+    never = np.zeros((2, 7, 7), bool)
+    assert visibility.causality(lambda x, memory, keep: x, SELF._replace(allowed=never)).ok
+    found = visibility.causality(lambda x, memory, keep: x[:, ::-1], SELF._replace(allowed=never))
+    assert (found.ok, found.measured) == (False, 2 * 6)
+
+
+def test_a_leak_of_one_head_is_enough():
+    def program(q, k, v, keep):
+        keep = np.broadcast_to(keep, (2, 3, 5, 7)).copy()
+        keep[1, 2, 3, 6] = True
+        return attention(q, k, v, keep)
+    found = visibility.causality(program, causal(KERNEL, "top_left"))
+    assert (found.measured, found.where) == (1, "example 1, query 3, key 6")
 
 
 def test_the_first_leak_is_named():

@@ -91,32 +91,28 @@ def reset_norms(module):
 @contextlib.contextmanager
 def parameters_made():
     """Yield a list to which each parameter is appended that torch or Keras makes in the block."""
-    made, places = [], []
-    if "torch" in sys.modules:
-        places.append((sys.modules["torch"].nn.Module, "register_parameter"))
-    if "keras" in sys.modules:
-        places.append((sys.modules["keras"].layers.Layer, "add_weight"))
+    made = []
 
-    def noticing(make):
+    def noticing(owner, method):
+        make = getattr(owner, method)
+
         def noticed(*args, **named):
             made.append(args)
             return make(*args, **named)
-        return noticed
+        return mock.patch.object(owner, method, noticed)
 
     with contextlib.ExitStack() as stack:
-        for owner, method in places:
-            make = getattr(owner, method)
-            stack.enter_context(mock.patch.object(owner, method, noticing(make)))
+        if "torch" in sys.modules:
+            stack.enter_context(noticing(sys.modules["torch"].nn.Module, "register_parameter"))
+        if "keras" in sys.modules:
+            stack.enter_context(noticing(sys.modules["keras"].layers.Layer, "add_weight"))
         yield made
 
 
 def norms(module):
     """Return the LayerNorms in a module or Keras layer."""
-    if hasattr(module, "modules"):
-        parts = module.modules()
-    else:  # a Keras layer
-        parts = getattr(module, "_flatten_layers", list)()
-    return [part for part in parts if "LayerNorm" in type(part).__name__]
+    parts = getattr(module, "modules", getattr(module, "_flatten_layers", list))
+    return [part for part in parts() if "LayerNorm" in type(part).__name__]
 
 
 def _plain(module, x, memory, keep, masks, alone, **asked):

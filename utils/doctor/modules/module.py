@@ -49,7 +49,11 @@ class Module:
         if known and call in libraries.PLAIN.values():
             call, batch_first = known.call, True  # it knows its own layout
         self.sized = "n_heads" in inspect.signature(call).parameters
-        self.weights_argument = _weights_argument(sample, call)
+        method = call
+        if call in libraries.PLAIN.values():
+            method = sample.forward if self.backend is backends.TORCH else sample.call
+        names = inspect.signature(method).parameters
+        self.weights_argument = next((name for name in libraries.ASKING if name in names), "")
         self.call = call if batch_first else libraries.sequence_first(call, 1)
         self.build, self.built, self.written = build, {}, {}
         self.framework, self.__name__ = self.backend.name, type(sample).__name__
@@ -87,8 +91,9 @@ class Module:
             if new & {*slot.letters}:
                 slots.write(module, slot, weights, n_heads)
         self.written[id(module)] = weights
-        return self.call(module, x, memory, keep, **asked | (
-            {"n_heads": n_heads} if self.sized else {}))
+        if self.sized:
+            asked["n_heads"] = n_heads
+        return self.call(module, x, memory, keep, **asked)
 
     def with_returned_weights(self, *args):
         """Return (out, weights); for a module with a ``weights_argument``."""
@@ -115,9 +120,7 @@ class Module:
             raise
 
     def _slots(self, module, d_model, n_heads):
-        if self.guessed:
-            return guess.guess(module, d_model, n_heads, self.wide)
-        return self.held
+        return guess.guess(module, d_model, n_heads, self.wide) if self.guessed else self.held
 
     def _module(self, d_model, n_heads, dtype, sides):
         """Return the module of this size and dtype; its weights have their shapes."""
@@ -176,11 +179,3 @@ def restored(program):
     finally:
         if before:
             program.set_weights(before)
-
-
-def _weights_argument(module, call):
-    """Return the argument that makes a module return its weights, or ""."""
-    if call in libraries.PLAIN.values():
-        call = module.forward if backends.TORCH.is_module(module) else module.call
-    names = inspect.signature(call).parameters
-    return next((name for name in libraries.ASKING if name in names), "")

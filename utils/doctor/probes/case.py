@@ -74,9 +74,8 @@ class Case(NamedTuple):
 
     def with_tokens(self, tokens):
         """Return the case with other tokens, in arrays as of ``tokens()``."""
-        tokens = tuple(tokens)
         if self.sources:
-            return self._replace(sources=tokens)
+            return self._replace(sources=tuple(tokens))
         return self._replace(queries=tokens[0])
 
     def with_mask(self, keep, allowed):

@@ -9,7 +9,7 @@ import numpy as np
 from ... import reference
 from .case import Case, Finding
 
-WIDTHS = (4, 16, 64)
+WIDTHS = (4, 16, 64)  # of the heads, for which the scale is measured
 VARIES = 1e-3  # how far from 1
 
 
@@ -54,9 +54,7 @@ def weights_match(program, case):
 def variance(program, case):
     """Test that the scale is 1 / sqrt(d), so scores have variance 1 at every head dimension.
 
-    q and k are drawn anew for d = 4, 16 and 64. The values are an identity, so the context is the
-    weights. Their logarithms are the scores, up to a constant for each query. The variance of the
-    scores is divided by that of q · k / sqrt(d).
+    The logarithms of the weights are the scores, up to a constant for each query.
     """
     ratios = [spread(program, case, d) for d in WIDTHS]
     worst = max(ratios, key=lambda ratio: abs(np.log(ratio)) if ratio > 0 else np.inf)
