@@ -36,13 +36,16 @@ def without_assumptions(found, module):
     ``found``: sets of Switches, each of which explains all answers. Each note names a switch and
     what it assumes.
     """
+    # The letters whose parts are named after them.
+    named = {slot.letters for slot in module.held if guess.letter(slot.name) == slot.letters}
+
     def assumption(switch):
         if set(module.unsure).issuperset(switch.settings.get("transposed", "?")):
             return "its square parameters are stored as nn.Linear or Dense would store them"
         if switch.settings.get("reading", [()])[0] == WITHIN:
             return "the dimensions of each head are stored side by side"
-        if switch.fault in ORDERS and module.guessed and not (
-                switch.fault != "interleaved packing" and _named(module)):
+        if switch.fault in ORDERS and module.guessed and (
+                switch.fault == "interleaved packing" or not named.issuperset("qkv")):
             return "the roles are as guessed"
         return ""
 
@@ -53,9 +56,3 @@ def without_assumptions(found, module):
              "stores them in another way on purpose, nothing is wrong." for switch in shown]
     rest = [tuple(switch for switch in some if not assumption(switch)) for some in found]
     return rest if all(rest) else [()], notes
-
-
-def _named(module):
-    """Return whether the names of its parts say which of them hold q, k and v."""
-    return set("qkv") <= {slot.letters for slot in module.held
-                          if guess.letter(slot.name) == slot.letters}

@@ -1,7 +1,4 @@
-"""How the attention layers of PyTorch and Keras are called, and layers with the sequence first.
-
-For these layers, the roles of the parts and the way to pass a mask are known.
-"""
+"""How the attention layers of PyTorch and Keras are called, and layers with the sequence first."""
 
 import contextlib
 import functools

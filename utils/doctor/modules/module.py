@@ -164,9 +164,8 @@ def of_module(program, n_heads=None, call=None, roles=None, packed=None, self_at
             raise _subject.RefusalError(
                 f"has {packed} of shape {shape}, which is not three projections of one size; if "
                 "heads share k and v, leave packed= out, and the doctor finds them")
-    d_head = checks.divisible(d_model, n_heads)
-    build = Module(lambda *_: program, call, roles, packed, (d_model, n_heads), batch_first)
-    return build, (n_heads, d_head)
+    heads = n_heads, checks.divisible(d_model, n_heads)
+    return Module(lambda *_: program, call, roles, packed, (d_model, n_heads), batch_first), heads
 
 
 @contextlib.contextmanager

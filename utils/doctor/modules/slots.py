@@ -72,15 +72,12 @@ def tensors(module, name):
         weight, owner, bias = getattr(part, last), part, getattr(part, "bias", None)
     else:
         weight, last, bias = part, name.rpartition(".")[2], None
-    if bias is None:
-        bias = next((vector for other, vector in _own(owner).items() if _kin(other, last)
-                     and _fits(vector.shape, weight.shape)), None)
+    for other, vector in _own(owner).items() if bias is None else ():
+        # A bias may have an axis for the heads, too.
+        if (_kin(other, last) and len(vector.shape) < min(len(weight.shape), 3)
+                and set(vector.shape) <= set(weight.shape)):
+            return weight, vector
     return weight, bias
-
-
-def _fits(bias, weight):
-    """Return whether a bias of this shape may belong to a weight; both may have an axis h."""
-    return len(bias) < len(weight) and set(bias) <= set(weight) and len(bias) < 3
 
 
 def _homes(module, name):

@@ -126,8 +126,7 @@ def layer_case(seed=0, *, n_q=sizes.N_Q, d_in=sizes.D_MODEL, self_attention=Fals
 
     In self-attention, x has as many positions as memory.
     """
-    n_q = sizes.N_K if self_attention else n_q
-    x, memory = sizes.sides(seed, n_q=n_q, d_in=d_in)
+    x, memory = sizes.sides(seed, n_q=sizes.N_K if self_attention else n_q, d_in=d_in)
     return case_of(x, () if self_attention else (memory,), tolerance=tolerance)
 
 

@@ -72,8 +72,7 @@ def variance(program, case):
 def spread(program, case, d):
     """Return the variance of the program's scores, divided by that of q · k / sqrt(d).
 
-    ``case`` says how many heads there are, and whether the program is causal. There are d queries
-    and d keys, so programs that need equal sizes can run.
+    ``case`` says how many heads there are, and whether the program is causal. n_q = n_k = d.
     """
     rng = np.random.default_rng(d)
     q, k = (rng.standard_normal((*x.shape[:2], d, d)) for x in (case.queries, case.sources[0]))
@@ -97,8 +96,7 @@ def within(scores, allowed):
 def cache(program, case, chunks=(1, 2, 3)):
     """Test that decoding in chunks of 1, 2 and 3 positions gives what one pass gives.
 
-    ``program(q, k, v, cache) -> (context, cache)`` gets the new positions only; cache is None at
-    first.
+    ``program(q, k, v, cache) -> (context, cache)`` gets new positions only; cache begins as None.
     """
     whole, _ = decoded(program, case, case.queries.shape[2])
     for size in chunks:

@@ -61,9 +61,8 @@ def weights_used(layer, case, weights, n_heads):
     for name, index in blocks(used, n_heads):
         changed = weights[name].copy()
         changed[index] = other[name][index]
-        gap = np.abs(ask(weights | {name: changed}) - before).max()
-        changes, must_change = gap > case.tolerance, name != "b_k"
-        if changes != must_change:
+        changes = np.abs(ask(weights | {name: changed}) - before).max() > case.tolerance
+        if changes == (name == "b_k"):
             wrong.append(name)
     names = dict.fromkeys(wrong)
     unused = [name for name in names if name != "b_k"]

@@ -44,8 +44,7 @@ def probe_layer(program, *, causal=False, masks="any", square=False, self_attent
     all of them.
     """
     n_q = sizes.N_K if square or causal else sizes.N_Q
-    case = layer_case(seed, n_q=n_q, d_in=d_in, self_attention=self_attention,
-                      tolerance=tolerance)
+    case = layer_case(seed, n_q=n_q, d_in=d_in, self_attention=self_attention, tolerance=tolerance)
     cases = kinds(case, causal, None, masks, seed)
     ask = program if weights is None else lambda x, memory, keep: program(
         x, memory, weights, n_heads, keep)
@@ -62,7 +61,7 @@ def probe_decoding(program, *, d_v=sizes.D_V, seed=0, tolerance=1e-9):
     """
     case = kernel_case(seed, n_q=sizes.N_K, d_v=d_v, tolerance=tolerance)
     found = probe_kernel(lambda q, k, v, keep: program(q, k, v, None)[0], causal=True, masks="none",
-                   d_v=d_v, seed=seed, tolerance=tolerance)
+                         d_v=d_v, seed=seed, tolerance=tolerance)
     return [*found, run(kernel_probes.cache, program, case)]
 
 
