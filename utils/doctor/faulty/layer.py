@@ -36,7 +36,7 @@ class LayerFaults(kernel.Faults):
     torn: str = ""                  # letters that are split without the transpose
     merge: bool | str = True        # False: without the transpose; "stacked": from (h, b, i, d)
     out: str = "W_o b_o"            # which of W_o and b_o are used
-    mask_fault: str = ""            # a name in MASK_FAULTS
+    mask_fault: str = ""            # a name in ``_misused``
 
 
 RIGHT = LayerFaults()
@@ -73,22 +73,32 @@ def _heads(inputs, weights, n_heads, faults):
     """Return q, k and v, (b, h, n, d); ``inputs``: x as "x" and memory as "m"."""
     found = []
     for letter, side in zip("qkv", faults.sides, strict=True):
-        projected = _project(inputs[side], weights[f"W_{letter}"], weights[f"b_{letter}"], n_heads,
-                             faults.input_split)
-        projected = np.maximum(projected, 0) if letter in faults.relu else projected
-        head = _split(projected, n_heads, letter not in faults.torn)
-        if faults.shared is not None and letter in faults.shared[1]:
-            head = head[:, _used(faults.shared[0], n_heads)]
-        found.append(head)
+        x = _project(inputs[side], weights[f"W_{letter}"], weights[f"b_{letter}"], n_heads,
+                     faults.input_split)
+        x = np.maximum(x, 0) if letter in faults.relu else x
+        if letter in faults.torn:
+            heads = x.reshape(len(x), n_heads, x.shape[1], -1)
+        else:
+            heads = x.reshape(*x.shape[:2], n_heads, -1).swapaxes(1, 2)
+        found.append(_shared(heads, letter, faults.shared))
     return found
+
+
+def _shared(x, letter, shared):
+    """Return x (b, h, …) as the heads use it: one head, or the first few, may serve for all."""
+    if shared is None or letter not in shared[1]:
+        return x
+    which, n_heads = shared[0], x.shape[1]
+    if isinstance(which, int):
+        return x[:, [which] * n_heads]
+    how, kv = which
+    return x[:, [n * kv // n_heads if how == "repeat" else n % kv for n in range(n_heads)]]
 
 
 def _mask(keep, shape, faults):
     """Return the mask in its full shape (b, h, i, j), as a layer with these faults uses it."""
-    keep = np.broadcast_to(keep, shape)
-    if faults.shared is not None and "mask" in faults.shared[1]:
-        keep = keep[:, _used(faults.shared[0], shape[1])]
-    return MASK_FAULTS[faults.mask_fault](keep) if faults.mask_fault else keep
+    keep = _shared(np.broadcast_to(keep, shape), "mask", faults.shared)
+    return _misused(keep, faults.mask_fault) if faults.mask_fault else keep
 
 
 def _weights(weights, n_heads, faults):
@@ -144,23 +154,9 @@ def _project(x, weight, bias, n_heads, input_split):
                            in zip(blocks, rows, columns, strict=True)], axis=-1)
 
 
-def _used(which, n_heads):
-    """Return whose projection each head uses: that of one head, or of the first few."""
-    if isinstance(which, int):
-        return [which] * n_heads
-    how, kv = which
-    return [n * kv // n_heads if how == "repeat" else n % kv for n in range(n_heads)]
-
-
 def _times(x, weight):
     """Return x W in one product for all examples: for large W, reading W takes the time."""
     return (x.reshape(-1, x.shape[-1]) @ weight).reshape(*x.shape[:-1], -1)
-
-
-def _split(x, n_heads, transpose):
-    if transpose:
-        return x.reshape(*x.shape[:2], n_heads, -1).swapaxes(1, 2)
-    return x.reshape(len(x), n_heads, x.shape[1], -1)
 
 
 def _merge(x, how):
@@ -168,49 +164,22 @@ def _merge(x, how):
     return x.transpose(axes).reshape(len(x), x.shape[2], -1)
 
 
-def _only(axis, index, inside=True):
-    """Return a function of keep (b, h, i, j) that masks only one head or example.
-
-    ``inside`` False: all heads or examples but this one.
-    """
-    def change(keep):
-        mine = (np.arange(keep.shape[axis]) == index % keep.shape[axis]) == inside
-        return keep | ~np.expand_dims(mine, [n for n in range(4) if n != axis])
-    return change
-
-
-def _from_example(keep, examples):
-    """Return keep (b, h, i, j) where head h of example b gets the mask of another example.
-
-    ``examples(n, b, h)`` returns which one, for the index n in the folded axis b * h.
-    """
-    batch, n_heads = keep.shape[:2]
-    index = np.arange(batch * n_heads).reshape(batch, n_heads)
-    return keep[examples(index, batch, n_heads), np.arange(n_heads)]
-
-
-def _shifted(step):
-    """Return a function of keep (b, …) that gives each example the mask of one before or after."""
-    return lambda keep: np.roll(keep, step, axis=0)
-
-
-def _one_only():
-    """Return {name: function of keep} for masks that one head or example gets, or does not get."""
-    found = {}
-    for axis, what in ((1, "head"), (0, "example")):
-        for which, index in (("first", 0), ("last", -1)):
-            found[f"in the {which} {what} only"] = _only(axis, index)
-            found[f"not in the {which} {what}"] = _only(axis, index, inside=False)
-    return found
-
-
-MASK_FAULTS = {
-    "on the queries": lambda keep: keep.swapaxes(-1, -2),
-    **_one_only(),
-    "tiled over folded heads": lambda keep: _from_example(keep, lambda n, b, h: n % b),
-    "repeated over tiled heads": lambda keep: _from_example(
-        keep, lambda n, b, h: (n % h * b + n // h) // h),
-    "of the first example": lambda keep: np.broadcast_to(keep[:1], keep.shape),
-    "of the last example": lambda keep: np.broadcast_to(keep[-1:], keep.shape),
-    "of the example before": _shifted(1), "of the example after": _shifted(-1),
-}
+def _misused(keep, fault):
+    """Return keep (b, h, i, j) as the wrong heads or examples use it."""
+    if fault == "on the queries":
+        return keep.swapaxes(-1, -2)
+    n_b, n_h = keep.shape[:2]
+    b, h = np.indices((n_b, n_h))
+    masked = {
+        "in the first head only": h == 0, "not in the first head": h > 0,
+        "in the last head only": h == n_h - 1, "not in the last head": h < n_h - 1,
+        "in the first example only": b == 0, "not in the first example": b > 0,
+        "in the last example only": b == n_b - 1, "not in the last example": b < n_b - 1}
+    if fault in masked:
+        return keep | ~masked[fault][..., None, None]
+    example = {
+        "tiled over folded heads": (b * n_h + h) % n_b,
+        "repeated over tiled heads": (h * n_b + b) // n_h,
+        "of the first example": np.zeros_like(b), "of the last example": np.full_like(b, n_b - 1),
+        "of the example before": (b - 1) % n_b, "of the example after": (b + 1) % n_b}
+    return keep[example[fault], h]

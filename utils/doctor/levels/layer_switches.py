@@ -3,15 +3,16 @@
 import itertools
 
 from .._search import Switch
-from ..faulty.layer import MASK_FAULTS, RIGHT
+from ..faulty.layer import RIGHT
 from . import kernel_switches
 
 TOKENS = {0: "n", 1: "h", 2: "d"}
 READINGS = [axes for axes in itertools.permutations(range(3)) if axes[0] != 0]
 WITHIN = (0, 2, 1)  # q, k and v are packed separately
 LEAKS = {"on the queries": "the mask applies to queries instead of keys"}
-LEAKS |= {name: f"the mask is used {name}" for name in MASK_FAULTS
-          if name.startswith(("in ", "not "))}
+LEAKS |= {name: f"the mask is used {name}"
+          for one in ("first head", "last head", "first example", "last example")
+          for name in (f"in the {one} only", f"not in the {one}")}
 SOURCES = {"x": "x", "m": "memory"}
 OTHERS = {"tiled over folded heads": "the mask is tiled, but the folded axis is (b, h)",
           "repeated over tiled heads": "the mask is repeated, but the folded axis is (h, b)",
