@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ... import masks
+
 FEATURES = {"elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))) + 1,
             "relu": lambda x: np.maximum(x, 0)}
 
@@ -33,10 +35,8 @@ def normalised(x, unit):
 
 def distances(shape, align):
     """Return the distance of query and key times the slope of the head, (h, i, j)."""
-    n_heads, n_q, n_k = shape[1:]
-    first = n_k - n_q if align == "bottom_right" else 0
-    steps = abs(first + np.arange(n_q)[:, None] - np.arange(n_k))
-    return np.array(_slopes(n_heads))[:, None, None] * steps
+    _, n_heads, n_q, n_k = shape
+    return np.array(_slopes(n_heads))[:, None, None] * abs(masks.offsets(n_q, n_k, align))
 
 
 def _slopes(n_heads):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import masks, reference
+from ... import masks
 from . import designs
 from .designs import Rotary
 
@@ -18,7 +18,6 @@ SCALES = {"right": lambda h, d, n: d ** -0.5, "none": lambda h, d, n: 1.0,
           "model": lambda h, d, n: (h * d) ** -0.5, "twice": lambda h, d, n: 1.0 / d,
           "inverse": lambda h, d, n: d ** 0.5, "heads": lambda h, d, n: h ** -0.5,
           "keys": lambda h, d, n: n ** -0.5, "times model": lambda h, d, n: (h * d) ** 0.5}
-DIVISORS = {"head": lambda h, d: d, "model": lambda h, d: h * d}
 # What a fully masked row may get: weights of "zeros", NaN, all equal, or as without a mask.
 FULLY_MASKED = ("zeros", "nan", "average", "unmasked")
 EMPTIED = ("", "rows", "context")  # what is 0 then: the weights of such rows, or NaN in the context
@@ -58,7 +57,7 @@ class Faults:
     roles: str = "qkv"              # which of q, k, v are used as query, key and value
     own: bool = False               # each query gets its own value, and the weights are not used
     scale: str | float = "right"    # a name in SCALES or a number
-    divided: str = ""               # the weights are divided by a root of DIVISORS
+    divided: str = ""               # a name in SCALES, by which the weights are multiplied
     axes: tuple = (KEYS,)           # of the scores (b, h, i, j), over which the softmax sums
     masking: Masking = MASK_RIGHT
     tile: bool = False              # repeat the heads of k and v as 0 1 0 1, not as 0 0 1 1
@@ -92,23 +91,33 @@ def attention(q, k, v, keep=None, faults=RIGHT, **settings):
     q, k, v = _sides(q, k, v, faults)
     if faults.own:
         return v, np.broadcast_to(np.eye(v.shape[2]), (*v.shape[:3], v.shape[2]))
-    factor = faults.factor * (faults.scale if isinstance(faults.scale, float) else SCALES[
-        faults.scale](q.shape[1], q.shape[3], k.shape[2]))
+    size = q.shape[1], q.shape[3], k.shape[2]
+    scale = faults.scale if isinstance(faults.scale, float) else SCALES[faults.scale](*size)
+    factor = faults.factor * scale
     scores = _scores(q, k, factor, faults)
     parts = {"keep": keep, "causal": _causal(scores.shape, faults.band, faults.align)}
     scores, allowed, after = _masked_scores(scores, parts, faults.masking, factor)
     sink = faults.sink
     sink = np.multiply(factor, sink) if faults.sink_scaled and sink is not None else sink
     weights = after * _softmax(scores, allowed, faults.axes, faults.fully_masked, sink)
-    weights = _afterwards(weights, parts, q.shape, faults)
+    if faults.divided:
+        weights = weights * SCALES[faults.divided](*size)
+    if faults.dropped == "last":
+        weights = np.concatenate([1.0 - weights.sum(-1, keepdims=True), weights[..., :-1]], axis=-1)
+    if faults.emptied == "rows":
+        _, allowed, _ = _masked_scores(scores, parts, MASK_RIGHT, factor)
+        weights = np.where(allowed.any(axis=KEYS, keepdims=True), weights, 0.0)
     context = weights @ v
     return np.nan_to_num(context) if faults.emptied == "context" else context, weights
 
 
 def _sides(q, k, v, faults):
     """Return the query, key and value (b, h, n, …) that are used."""
-    if k.shape[1] != q.shape[1]:
-        k, v = (_repeated(x, q.shape[1], faults.tile) for x in (k, v))
+    times = q.shape[1] // k.shape[1]
+    if faults.tile:
+        k, v = (np.tile(x, (1, times, 1, 1)) for x in (k, v))
+    elif times > 1:
+        k, v = (np.repeat(x, times, axis=1) for x in (k, v))
     inputs = {"q": q, "k": k, "v": v}
     q, k, v = (inputs[letter] for letter in faults.roles)
     if faults.unit:
@@ -131,27 +140,6 @@ def _scores(q, k, factor, faults):
         with np.errstate(divide="ignore"):
             scores = np.log(feature(q) @ feature(k).swapaxes(-1, -2))
     return scores - designs.distances(scores.shape, faults.align) if faults.slopes else scores
-
-
-def _afterwards(weights, parts, shape, faults):
-    """Return the weights (b, h, i, j) after what is done to them behind the softmax."""
-    if faults.divided:
-        weights = weights * DIVISORS[faults.divided](shape[1], shape[3]) ** -0.5
-    if faults.dropped == "last":
-        weights = np.concatenate([1.0 - weights.sum(-1, keepdims=True), weights[..., :-1]], axis=-1)
-    if faults.emptied != "rows":
-        return weights
-    allowed = np.ones(weights.shape, dtype=bool)
-    for part in parts.values():
-        allowed &= True if part is None else part
-    return np.where(allowed.any(axis=KEYS, keepdims=True), weights, 0.0)
-
-
-def _repeated(x, n_heads, tile):
-    """Return k or v (b, h_kv, j, …) with as many heads as q, (b, h, j, …)."""
-    if tile:
-        return np.tile(x, (1, n_heads // x.shape[1], 1, 1))
-    return reference.repeat_heads(x, n_heads)
 
 
 def _causal(shape, band, align):
@@ -200,12 +188,12 @@ def _softmax(scores, allowed, axes, fully_masked, sink=None):
         allowed = allowed | masked
     scores = np.where(allowed, scores, -np.inf)
     largest = scores.max(axis=axes, keepdims=True)
-    exps = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
+    largest = np.where(np.isneginf(largest), 0.0, largest)
+    exps = np.exp(scores - largest)
     total = exps.sum(axis=axes, keepdims=True)
     if sink is not None:
         with np.errstate(over="ignore"):
-            sink = np.reshape(sink, (-1, 1, 1))  # one for each head, or for all
-            total = total + np.exp(sink - np.where(np.isneginf(largest), 0.0, largest))
+            total = total + np.exp(np.reshape(sink, (-1, 1, 1)) - largest)
     if fully_masked == "zeros":
         return exps / np.where(total == 0.0, 1.0, total)
     with np.errstate(invalid="ignore"):
