@@ -18,7 +18,7 @@ class DecodingFaults(kernel.Faults):
 
     band: Band = Band(None, 0)      # noqa: RUF009 - a NamedTuple cannot change
     align: str = "bottom_right"
-    cache: str = "append"           # a name in CACHES
+    cache: str = "append"           # a name in ``_cached``
     # Which chunks get the causal mask: "always", "never", "after the first chunk", "in the first
     # chunk"; or, with a cache, "one too late" or "one too early".
     masked: str = "always"
@@ -34,11 +34,13 @@ def decode(q, k, v, chunks, faults=RIGHT, **settings):
     ``chunks``: how many positions each call gets. ``settings`` replace fields of ``faults``.
     """
     faults = replace(faults, **settings) if settings else faults
-    contexts, held, end = [], None, 0
+    contexts, past_k, past_v, end = [], k[:, :, :0], v[:, :, :0], 0
+    of_keys = "append" if faults.cache == "keys only" else faults.cache
     for chunk in chunks:
         new = slice(end, end + chunk)
         queries, keys, values = _prepared(q[:, :, new], k[:, :, new], v[:, :, new], faults, end)
-        keys, values, held = CACHES[faults.cache](held, keys, values)
+        keys, past_k = _cached(of_keys, past_k, keys)
+        values, past_v = _cached(faults.cache, past_v, values)
         its_band = _chunk_band(faults.band, faults.masked, first=end == 0)
         its_align = faults.align
         if its_align == "top_left of several":
@@ -78,63 +80,21 @@ def _chunk_band(band, masked, first):
     return Band(left, right)
 
 
-def _joined(held, k, v):
-    pairs = [(k, v)] if held is None else [held, (k, v)]
-    return tuple(np.concatenate(parts, axis=2) for parts in zip(*pairs, strict=True))
+def _cached(cache, past, new):
+    """Return the keys or values that a chunk attends to and those that are kept, (b, h, n, d).
 
-
-# Each returns (keys, values, cache): what a chunk attends to, and what is kept for the next.
-
-def _append(held, k, v):
-    both = _joined(held, k, v)
-    return *both, both
-
-
-def _first_only(held, k, v):
-    """Keep the first chunk and no other."""
-    return *_joined(held, k, v), held or (k, v)
-
-
-def _last_only(held, k, v):
-    """Keep the new chunk instead of all chunks."""
-    return *_joined(held, k, v), (k, v)
-
-
-def _none(held, k, v):
-    """Keep nothing, or do not use what is kept."""
-    return k, v, None
-
-
-def _old_only(held, k, v):
-    """Put the new chunk into the cache; its own queries do not attend to it."""
-    both = _joined(held, k, v)
-    return *(held or both), both
-
-
-def _overwritten(held, k, v):
-    """Write the new chunk over the first positions of the cache."""
-    old = held or (k, v)
-    kept = tuple(np.concatenate([new, past[:, :, new.shape[2]:]], axis=2)
-                 for new, past in zip((k, v), old, strict=True))
-    return *kept, kept
-
-
-def _front(held, k, v):
-    """Write the new chunk to the front of a buffer, of which the right length is used."""
-    old = held or (k[:, :, :0], v[:, :, :0])
-    kept = tuple(np.concatenate([new, past[:, :, new.shape[2]:], 0 * (
-        new[:, :, :min(new.shape[2], past.shape[2])])], axis=2)
-        for new, past in zip((k, v), old, strict=True))
-    return *kept, kept
-
-
-def _keys_only(held, k, v):
-    """Keep the keys; the values of earlier positions count as zero."""
-    keys, values = _joined(held, k, v)
-    past = keys.shape[2] - v.shape[2]
-    return keys, np.concatenate([0 * values[:, :, :past], v], axis=2), (keys, values)
-
-
-CACHES = {"append": _append, "first only": _first_only, "last only": _last_only, "none": _none,
-          "old only": _old_only, "overwritten": _overwritten, "front": _front,
-          "keys only": _keys_only}
+    ``past``: those that were kept before, at first none. "keys only" is meant for the values.
+    """
+    length, begun = new.shape[2], past.shape[2] > 0
+    both = np.concatenate([past, new], axis=2)
+    over = np.concatenate([new, past[:, :, length:]], axis=2)
+    front = np.concatenate([over, 0 * new[:, :, :past.shape[2]]], axis=2)
+    return {
+        "append": (both, both),
+        "none": (new, past),
+        "first only": (both, past if begun else new),
+        "last only": (both, new),
+        "old only": (past if begun else both, both),
+        "overwritten": (over, over),
+        "front": (front, front),  # of a buffer, of which the right length is used
+        "keys only": (np.concatenate([0 * past, new], axis=2), both)}[cache]

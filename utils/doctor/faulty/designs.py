@@ -25,12 +25,11 @@ class Rotary(NamedTuple):
 
 def normalised(x, unit):
     """Return x (b, h, i, d) with a norm or root mean square of 1 in every head, or over all."""
-    if unit == "rms of all heads":
-        return x / np.sqrt((x ** 2).mean(axis=(1, 3), keepdims=True) + 1e-6)
     if unit == "l2":
         return x / np.maximum(np.sqrt((x ** 2).sum(axis=-1, keepdims=True)), 1e-12)
     x = x - x.mean(axis=-1, keepdims=True) if unit == "layer" else x
-    return x / np.sqrt((x ** 2).mean(axis=-1, keepdims=True) + 1e-6)
+    axes = (1, 3) if unit == "rms of all heads" else -1
+    return x / np.sqrt((x ** 2).mean(axis=axes, keepdims=True) + 1e-6)
 
 
 def distances(shape, align):
