@@ -30,12 +30,8 @@ class Form(NamedTuple):
     masks: str = "any"    # or "heads alike", "padding", "none"
 
     def __str__(self):
-        limits = []
-        if self.square:
-            limits.append("n_q == n_k")
-        if self.equal_features:
-            limits.append("d_v == d")
-        return " and ".join(limits)
+        limits = {"n_q == n_k": self.square, "d_v == d": self.equal_features}
+        return " and ".join(limit for limit, holds in limits.items() if holds)
 
 
 class Case(NamedTuple):
@@ -47,8 +43,7 @@ class Case(NamedTuple):
 
 def ladder(square=False, grouped=False, masks="any"):
     """Return the Forms to try in turn, the most general first."""
-    forms = [Form(s, e, grouped, masks) for e in (False, True)
-             for s in (False, True)]
+    forms = [Form(s, e, grouped, masks) for e in (False, True) for s in (False, True)]
     return [form for form in forms if form.square or not square]
 
 
@@ -67,25 +62,24 @@ def shape(form, which):
 def tensors(size, seed, masks_of="any"):
     """Return (q, k, v, masks by name) of these sizes; ``masks_of``: a key of ARBITRARY."""
     q, k, v = sizes.qkv(seed, **size)
-    rng, full = np.random.default_rng([seed, 4]), (*q.shape[:3], k.shape[2])
-    padding = masks.padding(sizes.lengths(seed, batch=full[0], n_k=full[3]), full[3])
-    alike = {"any": full, "none": full, "heads alike": (full[0], 1, *full[2:]),
-             "padding": (full[0], 1, 1, full[3]), "lengths": (full[0], 1, 1, full[3])}[masks_of]
-    some = rng.random(alike) < 0.6
+    n_b, n_h, n_q, n_k = *q.shape[:3], k.shape[2]
+    padding = masks.padding(sizes.lengths(seed, batch=n_b, n_k=n_k), n_k)
+    alike = {"heads alike": (n_b, 1, n_q, n_k), "padding": padding.shape, "lengths": padding.shape}
+    some = np.random.default_rng([seed, 4]).random(alike.get(masks_of, (n_b, n_h, n_q, n_k))) < 0.6
     some[..., 0] = True
     if masks_of == "lengths":
         some = padding[::-1]
-    fully_masked = np.broadcast_to(padding, full) & (np.arange(full[2]) != 1)[:, None]
+    fully_masked = np.broadcast_to(padding, (n_b, n_h, n_q, n_k)) & (np.arange(n_q) != 1)[:, None]
     if masks_of in ("padding", "lengths"):
-        fully_masked = padding & (np.arange(full[0]) != 1)[:, None, None, None]
+        fully_masked = padding & (np.arange(n_b) != 1)[:, None, None, None]
     found = {"no mask": None, "padding": padding, ARBITRARY[masks_of]: some,
              "one mask for all": some[0, 0], "a fully masked row": fully_masked}
     return q, k, v, dict.fromkeys(found) if masks_of == "none" else found
 
 
-def search(form, seed=0):
+def search(form):
     """Return the Cases of the search, of two sizes, as a constant may fit one by chance."""
-    q, k, v, keeps = tensors(shape(form, SEARCH), seed, form.masks)
+    q, k, v, keeps = tensors(shape(form, SEARCH), 0, form.masks)
     arbitrary = ARBITRARY[form.masks]
     names = ["no mask"] if form.masks == "none" else keeps
     cases = [Case(name, (q, k, v, keeps[name])) for name in names]
@@ -93,12 +87,12 @@ def search(form, seed=0):
     below = (-LARGE * abs(q), 3 * abs(k), v, keeps.get(arbitrary))
     cases += [Case("large scores", (LARGE * q, k, v, keeps["padding"])),
               Case("scores far below 0", below)]
-    return cases + _some(form, SECOND, seed + 1, ("no mask", arbitrary))
+    return cases + _some(form, SECOND, 1, ("no mask", arbitrary))
 
 
-def confirm(form, seed=0):
+def confirm(form):
     """Return Cases of other sizes, which the search does not use."""
-    return _some(form, CONFIRM, seed + 2, ("no mask", "padding", ARBITRARY[form.masks]))
+    return _some(form, CONFIRM, 2, ("no mask", "padding", ARBITRARY[form.masks]))
 
 
 def _some(form, which, seed, names):
@@ -111,11 +105,15 @@ def _some(form, which, seed, names):
 def problem(answer, args):
     """Return in words what is wrong with the form of an Answer, or ""."""
     q, _, v, _ = args
-    expected = (*q.shape[:3], v.shape[3])
+    return wrong_form(answer, "the context", (*q.shape[:3], v.shape[3]))
+
+
+def wrong_form(answer, name, shape):
+    """Return what is wrong with an Answer that must have this shape, or ""; ``name``: its name."""
     if answer.error:
         return answer.error
-    if answer.out.shape != expected:
-        return f"returns shape {answer.out.shape}; expected the context {expected}"
+    if answer.out.shape != shape:
+        return f"returns shape {answer.out.shape}; expected {name} {shape}"
     if answer.out.dtype.kind != "f":
         return f"returns {answer.dtype}; expected floating-point numbers"
     return ""
@@ -124,14 +122,12 @@ def problem(answer, args):
 def weights_of(ask, args):
     """Return the weights (b, h, i, j) that a kernel uses, from one-hot values, or None."""
     q, k, v, keep = args
-    n_k, width = v.shape[2], v.shape[3]
+    n_k, width = v.shape[2:]
     columns = []
     for start in range(0, n_k, width):
-        one_hot = np.eye(n_k)[:, start:start + width]
-        padded = np.zeros(v.shape)
-        padded[..., :one_hot.shape[1]] = one_hot
-        answer = ask(q, k, padded, keep)
+        one_hot = np.eye(n_k, width, k=-start)
+        answer = ask(q, k, np.zeros(v.shape) + one_hot, keep)
         if problem(answer, args):
             return None
-        columns.append(answer.out[..., :one_hot.shape[1]].astype(float))
-    return np.concatenate(columns, axis=-1)
+        columns.append(answer.out.astype(float))
+    return np.concatenate(columns, axis=-1)[..., :n_k]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import masks, sizes
+from ... import masks, reference, sizes
 from .. import faulty
 from . import kernel_cases
 from .kernel_cases import LARGE, Case
@@ -41,22 +41,15 @@ class Form(NamedTuple):
     wide: bool = False   # each head is as wide as the model
 
     def __str__(self):
-        limits = []
-        if self.equal_widths:
-            limits.append("d_in == d_model == d_out")
-        if self.square:
-            limits.append("n_q == n_k")
-        return " and ".join(limits)
+        limits = {"d_in == d_model == d_out": self.equal_widths, "n_q == n_k": self.square}
+        return " and ".join(limit for limit, holds in limits.items() if holds)
 
     def settings(self):
         """Return the settings of ``faulty.layer.layer`` that are right for such a layer."""
-        found = {"norm": -1} if self.pre_norm else {}
-        found |= {"residual": True} if self.residual else {}
-        found |= {"post_norm": True} if self.post_norm else {}
-        found |= {"epsilon": self.epsilon} if self.pre_norm or self.post_norm else {}
-        found |= {"out": ""} if self.no_output else {}
-        shared = 0 if self.kv == 1 else ("repeat", self.kv)
-        return found | ({"shared": (shared, self.one_of)} if self.one_of else {})
+        shared = (("repeat", self.kv), self.one_of) if self.one_of else None
+        return {"norm": -1 if self.pre_norm else None, "residual": self.residual,
+                "post_norm": self.post_norm, "epsilon": self.epsilon, "shared": shared,
+                "out": "" if self.no_output else faulty.layer.RIGHT.out}
 
     def closed(self):
         """Return whether something around the kernel hides it from weights that only copy."""
@@ -94,38 +87,36 @@ def shape(form, which, heads=None):
 
 def tensors(form, size, seed):
     """Return (x, memory, weights, masks by name); in self-attention memory is x."""
-    lengths = {n: size[n] for n in ("batch", "n_q", "n_k")}
-    x, memory = sizes.sides(seed, **lengths, d_in=size["d_in"])
+    n_b, n_h, n_q, n_k = (size[name] for name in ("batch", "heads", "n_q", "n_k"))
+    x, memory = sizes.sides(seed, batch=n_b, n_q=n_q, n_k=n_k, d_in=size["d_in"])
     x = memory if form.self_attention else x
-    weights = sizes.weights(seed, d_in=size["d_in"], d_model=size["heads"] * size["d_head"],
+    weights = sizes.weights(seed, d_in=size["d_in"], d_model=n_h * size["d_head"],
                             d_out=size["d_out"])
     weights |= {f"b_{letter}": 0 * weights[f"b_{letter}"] for letter in form.unbiased}
-    full = (size["batch"], size["heads"], x.shape[1], size["n_k"])
-    valid = sizes.lengths(seed, batch=full[0], n_k=full[3])
-    padding = masks.padding(valid, full[3])
-    some = np.random.default_rng([seed, 5]).random(full) < 0.6
+    padding = masks.padding(sizes.lengths(seed, batch=n_b, n_k=n_k), n_k)
+    some = np.random.default_rng([seed, 5]).random((n_b, n_h, n_q, n_k)) < 0.6
     some[..., 0] = True
-    fully_masked = masks.padding(np.where(np.arange(full[0]) == 1, 0, valid), full[3])
     return x, memory, weights, {
         "no mask": None, "padding": padding, "a mask per head": some,
-        "one mask for all": some[0, 0], "a fully masked example": fully_masked,
-        "a fully masked row": padding & (np.arange(full[2]) != 1)[:, None]}
+        "one mask for all": some[0, 0],
+        "a fully masked example": padding & (np.arange(n_b) != 1)[:, None, None, None],
+        "a fully masked row": padding & (np.arange(n_q) != 1)[:, None]}
 
 
-def search(form, heads=None, seed=0):
+def search(form, heads=None):
     """Return the Cases of the search, of two sizes, as a constant may fit one by chance."""
     names = ("no mask", *MASKS[form.masks])
-    found = _some(form, SEARCH, heads, seed, names)
+    found = _some(form, SEARCH, heads, 0, names)
     x, memory, weights, n_heads, keep = found[min(1, len(found) - 1)].args
     large = weights | {"W_q": LARGE * weights["W_q"]}
     other = None if keep is None else keep[::-1]  # so each example is padded once
     return [*found, Case("large scores", (x, memory, large, n_heads, other)),
-            *_some(form, SECOND, heads, seed + 1, names[:2])]
+            *_some(form, SECOND, heads, 1, names[:2])]
 
 
-def confirm(form, heads=None, seed=0):
+def confirm(form, heads=None):
     """Return Cases of other sizes, which the search does not use."""
-    return _some(form, CONFIRM, heads, seed + 2, ("no mask", *MASKS[form.masks])[:3])
+    return _some(form, CONFIRM, heads, 2, ("no mask", *MASKS[form.masks])[:3])
 
 
 def _some(form, which, heads, seed, names):
@@ -139,14 +130,7 @@ def _some(form, which, heads, seed, names):
 def problem(answer, args):
     """Return in words what is wrong with the form of an Answer, or ""."""
     x, _, weights, _, _ = args
-    expected = (*x.shape[:2], weights["W_o"].shape[1])
-    if answer.error:
-        return answer.error
-    if answer.out.shape != expected:
-        return f"returns shape {answer.out.shape}; expected out {expected}"
-    if answer.out.dtype.kind != "f":
-        return f"returns {answer.dtype}; expected floating-point numbers"
-    return ""
+    return kernel_cases.wrong_form(answer, "out", (*x.shape[:2], weights["W_o"].shape[1]))
 
 
 def as_kernel(ask, form, d_head=None):
@@ -165,8 +149,7 @@ def as_kernel(ask, form, d_head=None):
         answer = ask(*args)
         if problem(answer, args):
             return answer
-        out = answer.out.reshape(*x.shape[:2], n_heads, width).swapaxes(1, 2)
-        return answer._replace(out=out[..., :part])
+        return answer._replace(out=reference.split_heads(answer.out, n_heads)[..., :part])
 
     return kernel
 
@@ -174,8 +157,7 @@ def as_kernel(ask, form, d_head=None):
 def _side(width, *parts):
     """Return (b, n, h * width): the parts, (b, h, n, d) each, side by side in each head."""
     x = np.concatenate(parts, axis=-1)
-    x = np.concatenate([x, np.zeros((*x.shape[:3], width - x.shape[3]))], axis=-1).swapaxes(1, 2)
-    return x.reshape(*x.shape[:2], -1)
+    return reference.merge_heads(np.pad(x, [(0, 0)] * 3 + [(0, width - x.shape[3])]))
 
 
 def _copying(n_heads, width, part):
@@ -183,7 +165,6 @@ def _copying(n_heads, width, part):
     weights = {f"b_{letter}": np.zeros(n_heads * width) for letter in "qkvo"}
     weights["W_o"] = np.eye(n_heads * width)
     for n, letter in enumerate("qkv"):
-        copy = np.zeros((width, width))
-        copy[n * part:(n + 1) * part, :part] = np.eye(part)
+        copy = np.eye(width, k=-n * part) * (np.arange(width) < part)
         weights[f"W_{letter}"] = np.kron(np.eye(n_heads), copy)
     return weights
