@@ -51,10 +51,10 @@ def activated(*choices):
             for letters in choices]
 
 
-def turned(sign=1):
+def turned():
     """Return the Switches of a mistake in rotary positions, which no option has promised."""
     found = []
-    for base, pairing in itertools.product(BASES, PAIRINGS):
+    for sign, base, pairing in itertools.product((1, -1), BASES, PAIRINGS):
         _, faults = _rope((pairing, base))
         found += [Switch(one.fault, {"rotary": Rotary(pairing, base, sign)} | one.settings,
                          one.detail) for one in faults if "rotary" not in one.settings]
@@ -172,11 +172,11 @@ def recognised(found):
 
     The sets with the fewest faults are left. Each note says which design the first of them has.
     """
-    apart = [[tuple(switch for switch in some if (switch.fault in SENTENCES) == is_design)
-              for is_design in (True, False)] for some in found]
+    apart = [(some, tuple(switch for switch in some if switch.fault not in SENTENCES))
+             for some in found]
     least = min((len(faults) for _, faults in apart), default=0)
-    apart = [pair for pair in apart if len(pair[1]) == least]
-    if not any(mine for mine, _ in apart[:1]):
-        return [faults for _, faults in apart], []
-    notes = [f"{SENTENCES[switch.fault]}: {switch.detail}." for switch in apart[0][0]]
+    apart = [(some, faults) for some, faults in apart if len(faults) == least]
+    first = apart[0][0] if apart else ()
+    notes = [f"{SENTENCES[switch.fault]}: {switch.detail}." for switch in first
+             if switch.fault in SENTENCES]
     return [faults for _, faults in apart], notes

@@ -39,15 +39,12 @@ class Layer(Level):
     arguments = ("x", "memory", "the weights", "n_heads", "keep")
 
     def search_cases(self):
-        """Return the Cases that the search compares."""
         return layer_cases.search(self.form, self.heads)
 
     def confirmation_cases(self):
-        """Return Cases of other sizes, on which the result of the search is confirmed."""
         return layer_cases.confirm(self.form, self.heads)
 
     def problem(self, answer, args):
-        """Return in words what is wrong with the form of an Answer, or ""."""
         return layer_cases.problem(answer, args)
 
     def expected(self, args, settings, fully_masked):
@@ -59,7 +56,6 @@ class Layer(Level):
             return np.inf, None
 
     def switches(self, ask):
-        """Return the Switches to try, with the constants that are estimated from the program."""
         found = designs.of_kernels() if self.form.own else []
         found += designs.activated("qk", "qkv") if self.form.own else []
         found += designs.of_layers() if self._in_itself() else []
@@ -69,17 +65,14 @@ class Layer(Level):
                 + designs.unpromised(self._constants(ask), parts))
 
     def alone(self):
-        """Return the Switches of rotary positions, mistakes and other ways, for a module.
-
-        A ReLU on some of its projections is there, too.
-        """
+        """Return, for a module, Switches of rotary positions and of a ReLU on some projections."""
         found = designs.activated("q", "k", "v", "qv", "kv") if self.form.own else []
         if self._in_itself():
-            found += [*designs.turned(), *designs.turned(-1), *designs.other_rotations()]
+            found += designs.turned() + designs.other_rotations()
         return designs.unpromised(found, self.options.parts)
 
     def beside(self):
-        """Return the Switches of a norm of q and k, for a module."""
+        """Return, for a module, the Switches of a norm of q and k."""
         return designs.unpromised(designs.norms() if self._in_itself() else [], self.options.parts)
 
     def _in_itself(self):
@@ -103,7 +96,6 @@ class Layer(Level):
         return self.form.closed() or (self.heads is not None and (self.heads[1] or 3) < 3)
 
     def not_searched(self):
-        """Return a sentence on what the search could not look for, or ""."""
         if not self._closed():
             return ""
         return ("The search did not look for a window: it cannot measure one behind a LayerNorm "
@@ -116,13 +108,12 @@ class Layer(Level):
         for size in ({"batch": 2, "heads": 3, "n_q": 5, "n_k": 7, "d_head": 2},
                      {"batch": 3, "heads": 2, "n_q": 4, "n_k": 9, "d_head": 3}):
             if self.heads:
-                size |= {"heads": self.heads[0]}
-                size |= {"d_head": self.heads[1] // 3} if self.heads[1] else {}
+                size["heads"] = self.heads[0]
+                size["d_head"] = self.heads[1] // 3 if self.heads[1] else size["d_head"]
             found.append(kernel_cases.shape(form, size | {"d_v": size["d_head"]}))
         return found
 
     def probes(self, subject):
-        """Return the Findings of the probes that fit such a layer."""
         n_heads, d_head = self.heads or (sizes.HEADS, sizes.D_HEAD)
         d_head = d_head or sizes.D_MODEL // n_heads
         d_in = n_heads * d_head
@@ -137,10 +128,7 @@ class Layer(Level):
                 self.further_probes(subject)[1:])
 
     def _row_sums(self, subject):
-        """Return the Finding on what the weights of each query sum to, if it is one number.
-
-        The list is empty where the context is no average of the values by weights.
-        """
+        """Return the Finding on what the weights of each query sum to, if they can be seen."""
         if self._closed():
             return []
         kernel = layer_cases.as_kernel(subject, self.form, self.heads and self.heads[1])
@@ -177,7 +165,6 @@ class Layer(Level):
         return lambda x, memory, keep: answer(x, memory, weights, n_heads, keep)
 
     def limits(self):
-        """Return in words the limits on sizes that the layer has and no option says, or ""."""
         return str(self.form._replace(
             square=self.form.square and not self.promised.square,
             equal_widths=self.form.equal_widths and not self.promised.equal_widths))
