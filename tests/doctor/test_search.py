@@ -110,7 +110,8 @@ def test_a_mask_value_is_estimated_from_the_weights(how):
 def test_a_mask_value_is_rounded_where_float32_has_lost_the_digits_of_the_weights(how, value):
     soft = weights(KEEP, masking=Masking(how, value=value)).astype("float32").astype("float64")
     assert 0 < soft[~KEEP].max() < 1e-37
-    assert fit.mask_value(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) == (how, value)
+    assert fit.mask_value(soft, PRODUCTS, KEEP, EVERYWHERE, (KEYS,), 0.5) == Masking(
+        how, value=value)
     assert fit.mask_value(np.where(KEEP, soft, 0.0), PRODUCTS, KEEP, EVERYWHERE, (KEYS,),
                             0.5) is None
 

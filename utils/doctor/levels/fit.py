@@ -5,25 +5,16 @@ up to a constant in each slice of the softmax. So differences within a slice giv
 what masked elements have instead of q·k gives the mask value.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from ... import checks
-from ..faulty.kernel import BATCH, HEADS, KEYS, QUERIES
+from ... import checks, masks
+from ..faulty.kernel import BATCH, HEADS, KEYS, QUERIES, Masking
 from ..probes import Finding
 
 AXES = ((KEYS,), (QUERIES,), (HEADS,), (HEADS, KEYS), (BATCH,))
 TOLERANCE = 1e-5
 GOLDEN = 0.381966
 TINY = 1e-37  # below this, float32 loses its digits
-
-
-class MaskValue(NamedTuple):
-    """What masked scores are: ``how`` is "fill" (value replaces them) or "add" (value is added)."""
-
-    how: str
-    value: float
 
 
 def scales(weights, products, where):
@@ -45,7 +36,7 @@ def scales(weights, products, where):
 
 
 def mask_value(weights, products, keep, where, axes, scale):
-    """Return the MaskValue of a program whose masked keys keep some weight, or None.
+    """Return the Masking of a program whose masked keys keep some weight, "fill" or "add", or None.
 
     ``keep`` and ``where`` are bool (b, h, i, j); only elements in ``where`` count. The value is
     read from weights that are not zero. If all of them are below TINY, their digits are lost, and
@@ -66,10 +57,11 @@ def mask_value(weights, products, keep, where, axes, scale):
     added, filled = (rest - level)[soft], (rest - level + scale * products)[soft]
     for how, values in (("fill", filled), ("add", added)):
         if np.ptp(values) < TOLERANCE * max(1.0, np.abs(values).max()):
-            return MaskValue(how, float(values.mean()))
+            return Masking(how, value=float(values.mean()))
     if tiny:
         how, values = min(("fill", filled), ("add", added), key=lambda pair: np.ptp(pair[1]))
-        return MaskValue(how, float(f"{values.mean():.2g}")) if np.ptp(values) < 2 else None
+        if np.ptp(values) < 2:
+            return Masking(how, value=float(f"{values.mean():.2g}"))
     return None
 
 
@@ -78,15 +70,12 @@ def reach(weights, align):
 
     ``weights``: (b, h, i, j), of a call without a mask. ``align``: as of a causal mask.
     """
-    n_q, n_k = weights.shape[2:]
-    first = n_k - n_q if align == "bottom_right" else 0
-    offset = np.arange(n_k) - (first + np.arange(n_q))[:, None]
+    offset = masks.offsets(*weights.shape[2:], align)
     attended = offset[(weights != 0).any(axis=(0, 1))]
     if not attended.size:
         return None, None
     left, right = -int(attended.min()), int(attended.max())
-    return (None if left >= -int(offset.min()) else left,
-            None if right >= int(offset.max()) else right)
+    return None if left >= -offset.min() else left, None if right >= offset.max() else right
 
 
 def row_sums(weights, tolerance):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import checks, masks
+from ... import checks, masks, reference
 from .._search import Switch
 from ..faulty.kernel import KEYS, Band, Masking
 from . import fit, kernel_cases
@@ -28,41 +28,43 @@ def constants(ask, sizes, options, mask, masks_of="any", sinks=False):
     ``mask``: the name of a mask that the kernel takes, or "no mask", among those of ``masks_of``.
     ``sinks``: whether a sink is looked for, too.
     """
-    views = [_view(ask, size, options, (mask, masks_of)) for size in sizes]
+    views = [_view(ask, size, options, mask, masks_of) for size in sizes]
     if None in views:
         return []
-    found = _scales(*(view.scales for view in views)) + _mask_values(views, options)
-    found += _sinks(views) if sinks else []
-    return found + _cosines(*(view.cosines for view in views)) + _windows(views[0].plain, options)
+    found = _scales(views) + _mask_values(views, options) + (_sinks(views) if sinks else [])
+    return found + _cosines(views) + _windows(views[0].plain, options)
 
 
-def _view(ask, size, options, mask):
-    q, k, v, keeps = kernel_cases.tensors(size, 3, mask[1])
-    keep = keeps[mask[0]]
+def _view(ask, size, options, mask, masks_of):
+    q, k, v, keeps = kernel_cases.tensors(size, 3, masks_of)
+    keep = keeps[mask]
     plain, masked = (kernel_cases.weights_of(ask, (q, k, v, m)) for m in (None, keep))
     if plain is None:
         return None
-    products = q @ np.repeat(k, q.shape[1] // k.shape[1], axis=1).swapaxes(-1, -2)
+    k = reference.repeat_heads(k, q.shape[1])
+    products = q @ k.swapaxes(-1, -2)
     keep = np.broadcast_to(True if keep is None else keep, products.shape)
-    causal = np.ones(products.shape, dtype=bool)
-    if options.causal:
-        causal &= masks.causal(*products.shape[2:], options.align)
+    causal = masks.causal(*products.shape[2:], options.align) if options.causal else True
+    causal = np.broadcast_to(causal, products.shape)
     norms = [np.linalg.norm(side, axis=-1) for side in (q, k)]
-    cosines = products / (norms[0][..., None] * np.repeat(
-        norms[1], q.shape[1] // k.shape[1], axis=1)[..., None, :])
+    cosines = products / (norms[0][..., None] * norms[1][..., None, :])
     scales, of_cosines = (fit.scales(plain, scores, np.True_) or fit.scales(plain, scores, causal)
                           for scores in (products, cosines))
     return _View(plain, masked, products, keep, causal, scales, of_cosines)
 
 
-def _scales(first, second):
+def _shared(first, second):
+    """Return {axes: scale} of the scales that are the same at both sizes."""
+    return {axes: first[axes] for axes in first.keys() & second.keys()
+            if checks.difference(second[axes], first[axes]) < 1e-5}
+
+
+def _scales(views):
     """Return the Switch of a scale that is the same at both sizes, and not 1."""
-    found = {}
-    for axes in first.keys() & second.keys():
-        a, b = first[axes], second[axes]
-        if checks.difference(b, a) < 1e-5 and abs(a - 1.0) > 1e-5:
-            found[round(a, 6)] = Switch("constant scale", {"scale": a}, f"the scale is {a:.6g}")
-    return [*found.values()]
+    found = {round(scale, 6): scale for scale in _shared(*(view.scales for view in views)).values()
+             if abs(scale - 1.0) > 1e-5}
+    return [Switch("constant scale", {"scale": scale}, f"the scale is {scale:.6g}")
+            for scale in found.values()]
 
 
 def _sinks(views):
@@ -79,28 +81,25 @@ def _sinks(views):
     return [Switch("sink", {"sink": a}, f"of {', '.join(f'{x:.4g}' for x in a)}")]
 
 
-def _cosines(first, second):
+def _cosines(views):
     """Return the Switch of scores that are cosines, times the same factor at both sizes."""
-    found = []
-    for axes in first.keys() & second.keys() & {(KEYS,)}:
-        a, b = first[axes], second[axes]
-        if checks.difference(b, a) < 1e-5 < abs(a):
-            found.append(Switch("normalised queries and keys", {"unit": "l2", "scale": a},
-                                f"its scores are cosines times {a:.6g}"))
-    return found
+    scale = _shared(*(view.cosines for view in views)).get((KEYS,), 0.0)
+    if abs(scale) <= 1e-5:
+        return []
+    return [Switch("normalised queries and keys", {"unit": "l2", "scale": scale},
+                   f"its scores are cosines times {scale:.6g}")]
 
 
 def _mask_values(views, options):
     """Return the Switches of a finite mask value that is the same at both sizes."""
     found = {}
-    for part in ("both", "keep", "causal") if options.causal else ("keep",):
+    for part in options.masked_parts():
         for axes in views[0].scales.keys() & views[1].scales.keys():
-            pair = [_mask_value(view, part, axes) for view in views]
-            if None in pair or pair[0].how != pair[1].how or 0.0 in (
-                    views[0].scales[axes], views[1].scales[axes]):
-                continue
-            (how, a), (_, b) = pair
+            first, second = (_mask_value(view, part, axes) for view in views)
             s, t = (view.scales[axes] for view in views)
+            if not first or not second or first.how != second.how or 0.0 in (s, t):
+                continue
+            how, a, b = first.how, first.value, second.value
             for x, y, scaled in ((a, b, False), (a / s, b / t, True)):
                 added = how == "add" and min(abs(x), abs(abs(x) - 1)) < 1e-6  # 0, or the mask
                 if checks.difference(y, x) < 1e-4 and not added:
@@ -131,21 +130,17 @@ def _windows(weights, options):
     """Return the Switches of a band of positions outside of which all weights are zero."""
     found = []
     square = weights.shape[2] == weights.shape[3]
-    aligns = ("top_left",) if square else ("top_left", "bottom_right")
-    for align in aligns:
+    for align in ("top_left",) if square else ("top_left", "bottom_right"):
         left, right = fit.reach(weights, align)
         if (left, right) == (None, None) or (square and left == right == 0):  # "weights not used"
             continue
-        limited_before = left is not None and left > 0
-        if limited_before or not options.causal:
-            ends = [f"{n} {side}" for n, side in ((left, "before"), (right, "after"))
-                    if n is not None]
-            detail = f"a query attends only to keys up to {' and '.join(ends)} its own position"
-            if (left, right) == (None, 0):
-                detail = ("a query attends to no key after its own position, as with a causal "
-                          "mask; if that is intended, pass `causal=True`")
-            settings = {"band": Band(left, right)}
-            if len(aligns) > 1:
-                settings["align"] = align
-            found.append(Switch("window", settings, detail))
+        if options.causal and (left is None or left <= 0):
+            continue
+        ends = [f"{n} {side}" for n, side in ((left, "before"), (right, "after")) if n is not None]
+        detail = f"a query attends only to keys up to {' and '.join(ends)} its own position"
+        if (left, right) == (None, 0):
+            detail = ("a query attends to no key after its own position, as with a causal mask; if "
+                      "that is intended, pass `causal=True`")
+        settings = {"band": Band(left, right)} | ({} if square else {"align": align})
+        found.append(Switch("window", settings, detail))
     return found

@@ -31,6 +31,10 @@ class Options(NamedTuple):
         found = {"band": Band(None, 0) if self.causal else Band(), "align": self.align}
         return found | designs.promised(self.parts)[0]
 
+    def masked_parts(self):
+        """Return which parts of its mask a program may use wrongly, as for ``Masking``."""
+        return ("both", "keep", "causal") if self.causal else ("keep",)
+
 
 def switches(form, options):
     """Return the Switches that a kernel of this form can show."""
@@ -53,9 +57,10 @@ def switches(form, options):
         if not form.square:
             other = "bottom_right" if options.align == "top_left" else "top_left"
             found.append(Switch("other causal alignment", {"align": other}))
-    found += designs.promised(options.parts)[1]
-    return [switch for switch in found + _maskings(options)
-            if form.masks != "none" or not _on_keep(switch)]
+    found += designs.promised(options.parts)[1] + _maskings(options)
+    own = Masking(part="causal")  # without a mask that is passed, a mistake is with its own
+    return [switch for switch in found
+            if form.masks != "none" or switch.settings.get("masking", own).part == "causal"]
 
 
 def rare(square, one_head=False):
@@ -74,14 +79,9 @@ def rare(square, one_head=False):
     return [*found, Switch("weights not used", {"own": True})] if square else found
 
 
-def _on_keep(switch):
-    """Return whether a switch concerns the mask that is passed, not the program's own."""
-    return "masking" in switch.settings and switch.settings["masking"].part != "causal"
-
-
 def _maskings(options):
     """Return the Switches of mistakes with a mask."""
-    parts = ("both", "keep", "causal") if options.causal else ("keep",)
+    parts = options.masked_parts()
     found = [Switch("mask ignored", {"masking": Masking("ignore", "keep")})]
     found += [Switch("mask inverted", {"masking": Masking("invert", part)}) for part in parts[:2]]
     for part in parts:

@@ -4,6 +4,8 @@ They are for layers whose kernel cannot be reached by weights that only copy: be
 and with heads of one or two dimensions.
 """
 
+import itertools
+
 import numpy as np
 
 from .. import _search
@@ -33,18 +35,13 @@ def constants(ask, level):
     if scale is not None:
         found.append(Switch("constant scale", {"scale": scale}, f"the scale is {scale:.4g}"))
     base = found[0].settings if found else {}
-    for how, part in _maskings(level.options.causal):
+    for part, how in itertools.product(level.options.masked_parts(), ("fill", "add")):
         value = _fitted(level, plain if part == "causal" else padded, MASK_VALUES,
                         lambda x, how=how, part=part: base | {"masking": Masking(how, part, x)})
         if value is not None:
             found.append(Switch("mask value too high", {"masking": Masking(how, part, value)},
                                 mask_value_text(how, f"{value:.4g}")))
     return found
-
-
-def _maskings(causal):
-    parts = ("both", "keep", "causal") if causal else ("keep",)
-    return [(how, part) for part in parts for how in ("fill", "add")]
 
 
 def _fitted(level, pairs, grid, settings):
