@@ -8,24 +8,18 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from tabulate import tabulate
 
 from .. import sizes
 from . import faulty
 from ._search import Switch
 from .faults import FAULTS
 from .faulty.kernel import Band, Masking
-from .levels import (
-    decoding as decoding_level,
-    kernel_cases,
-    kernel_switches,
-    layer_cases,
-    layer_switches,
-)
+from .levels import kernel_switches, layer_cases, layer_switches
+from .levels.decoding import SWITCHES
+from .levels.kernel_cases import Form
 from .levels.kernel_switches import Options
 from .probes import run as probe_run
 
-Form = kernel_cases.Form
 # The kinds of programs that can be faulty: (form, options, options of the probes).
 KERNELS = ((Form(), Options(), {}), (Form(grouped=True), Options(grouped=True), {"grouped": True}),
            (Form(square=True), Options(), {"square": True}),
@@ -88,7 +82,7 @@ def layers(level="layer"):
 
 def decoders():
     """Yield (fault, program, options of ``probe_decoding``) for all faults of decoding."""
-    for switch in decoding_level.SWITCHES:
+    for switch in SWITCHES:
         yield switch.fault, partial(_step, switch.settings), {}
 
 
@@ -121,9 +115,8 @@ def table():
 def _row(fault, runs):
     """Return the Row of a fault, from the Findings on each of its programs."""
     fails = [{f.probe: f.ok is False for f in run} for run in runs]
-    names = dict.fromkeys(name for each in fails for name in each)
     caught = {name: float(np.mean([each[name] for each in fails if name in each]))
-              for name in names}
+              for name in dict.fromkeys(name for each in fails for name in each)}
     return Row(fault, caught, sum(not any(each.values()) for each in fails), len(runs))
 
 
@@ -133,15 +126,11 @@ LINE = '<tr><th scope="row" style="text-align: left">{}</th>{}</tr>'
 
 def silent(rows):
     """Return the names of the probes that catch none of these faults."""
-    names = dict.fromkeys(name for row in rows for name in row.caught)
-    return [name for name in names if not any(row.caught.get(name) for row in rows)]
+    return [name for name in _probes(rows) if not any(row.caught.get(name) for row in rows)]
 
 
 def _probes(rows):
-    """Return the names of the probes that catch any of these faults."""
-    silent_ones = silent(rows)
-    names = dict.fromkeys(name for row in rows for name in row.caught)
-    return [name for name in names if name not in silent_ones]
+    return dict.fromkeys(name for row in rows for name in row.caught)
 
 
 def _mark(share):
@@ -152,21 +141,14 @@ def _mark(share):
     return "○" if share else "·"
 
 
-def markdown(rows):
-    """Return the Rows as a Markdown table.
+def html(rows):
+    """Return the Rows as an HTML table.
 
     ● means that the probe catches all programs with the fault, ○ some and · none; it could not run
     where the cell is empty. Probes that are ``silent`` have no column.
     """
-    names = _probes(rows)
-    cells = [[row.fault, *(_mark(row.caught.get(name)) for name in names)] for row in rows]
-    return tabulate(cells, ["fault", *names], tablefmt="pipe",
-                    colalign=("left", *["center"] * len(names)), disable_numparse=True)
-
-
-def html(rows):
-    """Return the Rows as an HTML table, with the marks of ``markdown`` and upright probe names."""
-    names = _probes(rows)
+    quiet = silent(rows)
+    names = [name for name in _probes(rows) if name not in quiet]
     head = "".join(f'<th scope="col"><span style="{UPWARDS}">{escaping.escape(name)}</span></th>'
                    for name in names)
     body = ""

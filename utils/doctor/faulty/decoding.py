@@ -25,15 +25,12 @@ class DecodingFaults(kernel.Faults):
     restarts: str = ""              # letters whose positions, for RoPE, start at 0 in each chunk
 
 
-RIGHT = DecodingFaults()
-
-
-def decode(q, k, v, chunks, faults=RIGHT, **settings):
+def decode(q, k, v, chunks, **settings):
     """Return the context of all chunks, (b, h, n, d_v); q, k (b, h, n, d), v (b, h, n, d_v).
 
-    ``chunks``: how many positions each call gets. ``settings`` replace fields of ``faults``.
+    ``chunks``: how many positions each call gets. ``settings`` are those of DecodingFaults.
     """
-    faults = replace(faults, **settings) if settings else faults
+    faults = DecodingFaults(**settings)
     contexts, past_k, past_v, end = [], k[:, :, :0], v[:, :, :0], 0
     of_keys = "append" if faults.cache == "keys only" else faults.cache
     for chunk in chunks:
@@ -41,13 +38,12 @@ def decode(q, k, v, chunks, faults=RIGHT, **settings):
         queries, keys, values = _prepared(q[:, :, new], k[:, :, new], v[:, :, new], faults, end)
         keys, past_k = _cached(of_keys, past_k, keys)
         values, past_v = _cached(faults.cache, past_v, values)
-        its_band = _chunk_band(faults.band, faults.masked, first=end == 0)
-        its_align = faults.align
-        if its_align == "top_left of several":
-            its_align = "top_left" if chunk > 1 else "bottom_right"
-        context, _ = kernel.attention(queries, keys, values, None, faults, align=its_align,
-                                      band=its_band, unit="", rotary=None)
-        contexts.append(context)
+        align = faults.align
+        if align == "top_left of several":
+            align = "top_left" if chunk > 1 else "bottom_right"
+        band = _chunk_band(faults.band, faults.masked, first=end == 0)
+        inside = replace(faults, align=align, band=band, unit="", rotary=None)
+        contexts.append(kernel.attention(queries, keys, values, None, inside)[0])
         end += chunk
     return np.concatenate(contexts, axis=2)
 

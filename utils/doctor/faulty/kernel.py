@@ -4,7 +4,7 @@ The switches are data: which array plays which role, the scale, the axes of the 
 done with the mask, and how the causal mask is aligned. ``utils.doctor.faults`` names the faults.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -78,16 +78,13 @@ class Faults:
     feature: str = ""               # in designs.FEATURES, no softmax (linear attention)
 
 
-RIGHT = Faults()
-
-
-def attention(q, k, v, keep=None, faults=RIGHT, **settings):
+def attention(q, k, v, keep=None, faults=None, **settings):
     """Return (context, weights), (b, h, i, d_v) and (b, h, i, j), of a kernel with these Faults.
 
-    q is (b, h, i, d), k (b, h_kv, j, d) and v (b, h_kv, j, d_v). ``settings`` replace fields of
-    ``faults``.
+    q is (b, h, i, d), k (b, h_kv, j, d) and v (b, h_kv, j, d_v). Without ``faults``, ``settings``
+    are those of Faults.
     """
-    faults = replace(faults, **settings) if settings else faults
+    faults = faults or Faults(**settings)
     q, k, v = _sides(q, k, v, faults)
     if faults.own:
         return v, np.broadcast_to(np.eye(v.shape[2]), (*v.shape[:3], v.shape[2]))

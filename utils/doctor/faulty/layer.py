@@ -3,7 +3,7 @@
 ``utils.doctor.faults`` names the faults.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,16 +39,12 @@ class LayerFaults(kernel.Faults):
     mask_fault: str = ""            # a name in ``_misused``
 
 
-RIGHT = LayerFaults()
+def layer(x, memory, weights, n_heads, keep=None, **settings):
+    """Return out (b, i, d_out) of a layer; ``settings`` are those of LayerFaults.
 
-
-def layer(x, memory, weights, n_heads, keep=None, faults=RIGHT, **settings):
-    """Return out (b, i, d_out) of a layer with these LayerFaults.
-
-    x is (b, i, d_in) and memory (b, j, d_in); the rest is as for the reference. ``settings``
-    replace fields of ``faults``.
+    x is (b, i, d_in) and memory (b, j, d_in); the rest is as for the reference.
     """
-    faults = replace(faults, **settings) if settings else faults
+    faults = LayerFaults(**settings)
     weights, given = _weights(weights, n_heads, faults), x
     if faults.norm is not None:
         x, memory = (normalised(side, faults.norm, faults.epsilon) for side in (x, memory))

@@ -21,8 +21,7 @@ class FrameworkDropoutOff:
     kind = "the dropout of a framework"
 
     def __init__(self, subject):
-        self.subject = subject
-        self.dropout = True
+        self.subject, self.dropout = subject, True
 
     def __call__(self, *args):
         with _no_dropout(getattr(self.subject, "program", None)):
@@ -78,8 +77,7 @@ def without(ask, program):
 def _no_dropout(program):
     """Replace the dropout functions of the frameworks that are loaded by functions without dropout.
 
-    They are also replaced where the program's file has its own name for them, such as
-    ``sdpa = F.scaled_dot_product_attention``.
+    Also where the program's file has its own name for them: ``sdpa = F.scaled_dot_…``.
     """
     scopes = _scopes(program)
     with contextlib.ExitStack() as stack:

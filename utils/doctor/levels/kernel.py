@@ -7,7 +7,7 @@ from .. import _search, _subject, faulty
 from ..probes import run as probe_run
 from . import designs, kernel_cases
 from .dropout import WeightDropoutUndone
-from .kernel_cases import ARBITRARY, SEARCH, SECOND, Form
+from .kernel_cases import ARBITRARY, SEARCH, SECOND
 from .kernel_constants import constants
 from .kernel_switches import TRANSPOSED, rare, switches
 from .level import Level
@@ -23,7 +23,6 @@ def levels(options, masks="any"):
 class Kernel(Level):
     """Kernels that take sizes of this form and do what the options promise."""
 
-    form: Form
     arguments = ("q", "k", "v", "keep")
     largest = 3
 

@@ -8,15 +8,8 @@ from ... import sizes
 from .. import _search, _subject, faulty
 from ..modules import Module
 from ..probes import layer as layer_probes, run as probe_run
-from . import (
-    designs,
-    fit,
-    kernel_cases,
-    kernel_constants,
-    layer_cases,
-    layer_constants,
-    layer_switches,
-)
+from . import designs, kernel_cases, kernel_constants, layer_cases, layer_constants, layer_switches
+from .fit import row_sums
 from .layer_cases import Form
 from .level import Level
 
@@ -33,7 +26,6 @@ def levels(form, options, heads=None):
 class Layer(Level):
     """Layers that take sizes of this form; ``heads`` is (h, d) for an instance, and else None."""
 
-    form: Form
     heads: tuple | None
     promised: Form       # what the options say of the layer
     arguments = ("x", "memory", "the weights", "n_heads", "keep")
@@ -86,14 +78,15 @@ class Layer(Level):
         """Return the Switches of constants that are estimated from the program."""
         if self._closed():
             return layer_constants.constants(ask, self)
-        d_head = self.heads and self.heads[1]
-        kernel = layer_cases.as_kernel(ask, self.form, d_head)
+        kernel = layer_cases.as_kernel(ask, self.form, self.heads and self.heads[1])
         return kernel_constants.constants(kernel, self._kernel_sizes(), self.options,
                                           MASKS[self.form.masks], sinks=self.form.own)
 
     def _closed(self):
         """Return whether weights that only copy cannot give access to the kernel inside."""
-        return self.form.closed() or (self.heads is not None and (self.heads[1] or 3) < 3)
+        form = self.form
+        around = form.pre_norm or form.post_norm or form.residual or form.wide
+        return around or (self.heads is not None and (self.heads[1] or 3) < 3)
 
     def not_searched(self):
         if not self._closed():
@@ -137,7 +130,7 @@ class Layer(Level):
         tolerance = _search.TOLERANCES[subject.dtype]
         if weights is None or answer.error or _search.gap(answer.out, weights @ v) > tolerance:
             return []
-        return fit.row_sums(weights, tolerance)
+        return row_sums(weights, tolerance)
 
     def further_probes(self, subject):
         """Return the Findings on overflow and, of a module, on its weights and parameters."""

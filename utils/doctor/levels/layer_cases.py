@@ -49,11 +49,7 @@ class Form(NamedTuple):
         shared = (("repeat", self.kv), self.one_of) if self.one_of else None
         return {"norm": -1 if self.pre_norm else None, "residual": self.residual,
                 "post_norm": self.post_norm, "epsilon": self.epsilon, "shared": shared,
-                "out": "" if self.no_output else faulty.layer.RIGHT.out}
-
-    def closed(self):
-        """Return whether something around the kernel hides it from weights that only copy."""
-        return self.pre_norm or self.post_norm or self.residual or self.wide
+                "out": "" if self.no_output else faulty.layer.LayerFaults.out}
 
     def kernel(self):
         """Return the Form of the kernel inside, for which d_v == d."""
@@ -63,8 +59,7 @@ class Form(NamedTuple):
 
 def ladder(form):
     """Return the Forms to try in turn, the most general first, within the limits of ``form``."""
-    forms = [form._replace(equal_widths=e, square=s) for s in (False, True)
-             for e in (False, True)]
+    forms = [form._replace(equal_widths=e, square=s) for s in (False, True) for e in (False, True)]
     return [f for f in forms if f.square >= form.square and f.equal_widths >= form.equal_widths]
 
 

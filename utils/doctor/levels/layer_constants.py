@@ -25,9 +25,9 @@ def constants(ask, level):
     ``level``: a ``levels.layer.Layer``. The scale must explain all outputs without a mask, and the
     mask value, with this scale, all outputs with padding, at two sizes each.
     """
-    cases = [case for case in level.search_cases() if case.name != "large scores"]
-    asked = [(case, ask(*case.args)) for case in cases]
-    asked = [(case, answer) for case, answer in asked if not level.problem(answer, case.args)]
+    asked = [(case, ask(*case.args)) for case in level.search_cases()]
+    asked = [(case, answer) for case, answer in asked
+             if case.name != "large scores" and not level.problem(answer, case.args)]
     plain = [pair for pair in asked if pair[0].args[-1] is None]
     padded = [pair for pair in asked if pair[0].name.startswith("padding")]
     found = []

@@ -3,28 +3,25 @@
 import itertools
 
 from .._search import Switch
-from ..faulty.layer import RIGHT
+from ..faulty.layer import LayerFaults
 from . import kernel_switches
 
-TOKENS = {0: "n", 1: "h", 2: "d"}
-READINGS = [axes for axes in itertools.permutations(range(3)) if axes[0] != 0]
+HEADS = ((0, "first"), (-1, "last"))
 WITHIN = (0, 2, 1)  # q, k and v are packed separately
 LEAKS = {"on the queries": "the mask applies to queries instead of keys"}
 LEAKS |= {name: f"the mask is used {name}"
           for one in ("first head", "last head", "first example", "last example")
           for name in (f"in the {one} only", f"not in the {one}")}
-SOURCES = {"x": "x", "m": "memory"}
+RIGHT, SOURCES = LayerFaults.sides, {"x": "x", "m": "memory"}
 OTHERS = {"tiled over folded heads": "the mask is tiled, but the folded axis is (b, h)",
           "repeated over tiled heads": "the mask is repeated, but the folded axis is (h, b)",
           "of the first example": "all examples get the mask of the first example",
           "of the last example": "all examples get the mask of the last example",
           "of the example before": "each example gets the mask of the example before it",
           "of the example after": "each example gets the mask of the example after it"}
-
-
 SIDES = {sides: ", ".join(f"{letter} is made from {SOURCES[side]}" for letter, side, right in zip(
-    "qkv", sides, RIGHT.sides, strict=True) if side != right)
-    for sides in map("".join, itertools.product("xm", repeat=3)) if sides != RIGHT.sides}
+    "qkv", sides, RIGHT, strict=True) if side != right)
+    for sides in map("".join, itertools.product("xm", repeat=3)) if sides != RIGHT}
 
 
 def switches(form, options):
@@ -64,13 +61,13 @@ def _projections(form):
     if not form.one_of:
         found += [Switch("shared head", {"shared": (head, letters)},
                          f"all heads use {', '.join(letters)} of the {which} head")
-                  for head, which in ((0, "first"), (-1, "last")) for letters in _some("qkv")]
+                  for head, which in HEADS for letters in _some("qkv")]
     if form.kv > 1:
         found.append(Switch("tile for repeat", {"shared": (("tile", form.kv), form.one_of)}))
     if form.masks == "any" and not form.one_of:  # otherwise all heads have the same mask
         found += [Switch("shared head", {"shared": (head, "qkv mask")},
                          f"all heads use q, k, v and the mask of the {which} head")
-                  for head, which in ((0, "first"), (-1, "last"))]
+                  for head, which in HEADS]
     if form.equal_widths and not form.wide:
         found += [Switch("transposed weight", {"transposed": letters},
                          f"x @ W.T is used for {', '.join(letters)}") for letters in _some("qkvo")]
@@ -89,8 +86,8 @@ def _orders(form):
                      f"q, k and v are made with the weights of {', '.join(order)}")
               for order in itertools.product("qkv", repeat=3)
               if sum(a != b for a, b in zip(order, "qkv", strict=True)) == 1]
-    for axes in READINGS:
-        names = ", ".join(TOKENS[n] for n in axes)
+    for axes in ((1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+        names = ", ".join("nhd"[n] for n in axes)
         found += [Switch("interleaved packing", {"reading": (axes, back, letters)}, detail)
                   for letters in ("qkv", "kv") for back, detail in (
                       (False, f"{', '.join(letters)}: (n, h, d) is read as ({names})"),
