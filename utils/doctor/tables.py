@@ -55,14 +55,12 @@ def kernels():
             yield switch.fault, partial(faulty.kernel.attention, **settings), probe_options
     for fault, settings in CONSTANTS:
         yield fault, partial(faulty.kernel.attention, **settings), {}
-    yield "dropout in eval", _dropping(np.random.default_rng(0)), {}
+    yield "dropout in eval", partial(_dropping, np.random.default_rng(0)), {}
 
 
-def _dropping(rng):
-    def program(q, k, v, keep):
-        _, weights = faulty.kernel.attention(q, k, v, keep)
-        return 2 * (rng.random(weights.shape) < 0.5) * weights @ v
-    return program
+def _dropping(rng, q, k, v, keep):
+    _, weights = faulty.kernel.attention(q, k, v, keep)
+    return 2 * (rng.random(weights.shape) < 0.5) * weights @ v
 
 
 def layers(level="layer"):
@@ -120,6 +118,7 @@ def _row(fault, runs):
     return Row(fault, caught, sum(not any(each.values()) for each in fails), len(runs))
 
 
+MARKS = {1.0: "●", 0.0: "·", None: ""}
 UPWARDS = "writing-mode: vertical-rl; transform: rotate(180deg); text-align: left"
 LINE = '<tr><th scope="row" style="text-align: left">{}</th>{}</tr>'
 
@@ -131,14 +130,6 @@ def silent(rows):
 
 def _probes(rows):
     return dict.fromkeys(name for row in rows for name in row.caught)
-
-
-def _mark(share):
-    if share is None:
-        return ""
-    if share == 1:
-        return "●"
-    return "○" if share else "·"
 
 
 def html(rows):
@@ -153,8 +144,8 @@ def html(rows):
                    for name in names)
     body = ""
     for row in rows:
-        cells = "".join(f'<td style="text-align: center">{_mark(row.caught.get(name))}</td>'
-                        for name in names)
+        marks = [MARKS.get(row.caught.get(name), "○") for name in names]
+        cells = "".join(f'<td style="text-align: center">{mark}</td>' for mark in marks)
         body += LINE.format(escaping.escape(row.fault), cells)
     return ('<table class="dataframe"><thead><tr style="vertical-align: bottom">'
             f'<th scope="col" style="text-align: left">fault</th>{head}</tr></thead>'

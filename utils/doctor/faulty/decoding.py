@@ -68,9 +68,7 @@ def _chunk_band(band, masked, first):
     unmasked_here = "after the first chunk" if first else "in the first chunk"
     if masked in ("never", unmasked_here):
         return Band()
-    if first or masked not in ("one too late", "one too early"):
-        return band
-    shift = 1 if masked == "one too late" else -1
+    shift = 0 if first else {"one too late": 1, "one too early": -1}.get(masked, 0)
     left = None if band.left is None else band.left - shift
     right = None if band.right is None else band.right + shift
     return Band(left, right)

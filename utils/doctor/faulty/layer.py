@@ -51,9 +51,12 @@ def layer(x, memory, weights, n_heads, keep=None, **settings):
     if faults.swapped:
         x, memory, keep = x.swapaxes(0, 1), memory.swapaxes(0, 1), None
     q, k, v = _heads({"x": x, "m": memory}, weights, n_heads, faults)
-    keep = None if keep is None else _mask(keep, (*q.shape[:3], k.shape[2]), faults)
+    if keep is not None:
+        keep = _shared(np.broadcast_to(keep, (*q.shape[:3], k.shape[2])), "mask", faults.shared)
+        keep = _misused(keep, faults.mask_fault) if faults.mask_fault else keep
     context, _ = kernel.attention(q, k, v, keep, faults)
-    context = _merge(context, faults.merge)
+    axes = {True: (0, 2, 1, 3), False: (0, 1, 2, 3), "stacked": (1, 0, 2, 3)}[faults.merge]
+    context = context.transpose(axes).reshape(len(context), context.shape[2], -1)
     if "W_o" in faults.out:
         context = _times(context, weights["W_o"])
     if "b_o" in faults.out:
@@ -89,12 +92,6 @@ def _shared(x, letter, shared):
         return x[:, [which] * n_heads]
     how, kv = which
     return x[:, [n * kv // n_heads if how == "repeat" else n % kv for n in range(n_heads)]]
-
-
-def _mask(keep, shape, faults):
-    """Return the mask in its full shape (b, h, i, j), as a layer with these faults uses it."""
-    keep = _shared(np.broadcast_to(keep, shape), "mask", faults.shared)
-    return _misused(keep, faults.mask_fault) if faults.mask_fault else keep
 
 
 def _weights(weights, n_heads, faults):
@@ -153,11 +150,6 @@ def _project(x, weight, bias, n_heads, input_split):
 def _times(x, weight):
     """Return x W in one product for all examples: for large W, reading W takes the time."""
     return (x.reshape(-1, x.shape[-1]) @ weight).reshape(*x.shape[:-1], -1)
-
-
-def _merge(x, how):
-    axes = (0, 2, 1, 3) if how is True else (1, 0, 2, 3) if how == "stacked" else (0, 1, 2, 3)
-    return x.transpose(axes).reshape(len(x), x.shape[2], -1)
 
 
 def _misused(keep, fault):

@@ -64,10 +64,7 @@ def switches(form, options):
 
 
 def rare(square, one_head=False):
-    """Return Switches that are in no homework, as hardly anybody means them.
-
-    ``square``: whether n_q == n_k.
-    """
+    """Return Switches that are in no homework, as hardly anybody means them; square: n_q == n_k."""
     found = [Switch("constant scale", {"scale": "keys"}, "the scale is 1/√n, of n keys"),
              Switch("constant scale", {"scale": "times model"}, "the scale is √(h·d)")]
     if not one_head:
