@@ -158,7 +158,7 @@ def test_a_norm_that_is_taken_out_is_named_and_may_leak():
     report = examine(NormedOverTime)
     assert (report.verdict, report.names) == ("sick", [("LayerNorm over time",)])
     assert "its TimeNorm" in report.headline
-    assert report.evidence.endswith("without its TimeNorm.")
+    assert " as the program without its TimeNorm in " in report.evidence
 
 
 class Rotated(Plain):

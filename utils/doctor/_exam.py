@@ -174,14 +174,11 @@ class Exam:
         """Return the largest difference of any answer from the faulty program's."""
         return max(self.gap(case, answer, settings) for case, answer in self.answers)
 
-    def evidence(self, settings, faults=0):
-        """Return a sentence on how many answers the settings of so many faults explain."""
+    def agreement(self, settings):
+        """Return in words how many answers these settings explain, and how exactly."""
         good = sum(self.agrees(settings, [pair]) for pair in self.answers)
-        program = "Attention with this fault" if faults == 1 else "Attention with these faults"
-        program = program if faults else "The reference"
         masked = sum(case.args[-1] is not None for case, _ in self.answers)
-        which = f", {masked} of them with a mask" if masked else ", all without a mask"
+        which = f", {masked} of them with a mask" if masked else ", with no mask passed"
         which = which if self.level.arguments[-1] == "keep" else ""
-        return (f"{program} gives the same outputs as this program in {good} of "
-                f"{len(self.answers)} cases{which} ({self.answers[0][1].dtype}, largest difference "
-                f"{_search.rounded(self.largest(settings))}).")
+        return (f"{good} of {len(self.answers)} cases{which} ({self.answers[0][1].dtype}, largest "
+                f"difference {_search.rounded(self.largest(settings))})")

@@ -173,7 +173,8 @@ def _with_notes(report, entry):
         fault = "LayerNorm over time"
         details = report.details | {fault: f"its {entry.leak}, which was taken out for the rest"}
         if report.verdict == "healthy":
-            evidence = f"{report.evidence.rstrip('.')}, without its {entry.leak}."
+            evidence = report.evidence.replace(
+                "the same outputs", f"the same outputs as the program without its {entry.leak}")
             return replace(report, verdict="sick", names=[(fault,)], details=details,
                            headline=f"{fault}. {described(fault, details)}", evidence=evidence)
         sentence = f"{fault}: {described(fault, details)}"
@@ -196,7 +197,7 @@ def _kept(report, program):
     for fault, (promise, note) in PROMISES.items():
         if report.names == [(fault,)] and re.search(promise, words):
             note = note.format(report.details.get(fault))
-            evidence = report.evidence.replace("with this fault", "of this kind")
+            evidence = report.evidence.replace(" with this fault", ", changed as noted,")
             return replace(report, verdict="healthy", headline="it equals the reference.", names=[],
                            details={}, notes=[note, *report.notes], evidence=evidence)
     return report

@@ -47,9 +47,11 @@ def notes(exam):
     """Return sentences on which cases could not be compared."""
     limits, found = exam.level.limits(), []
     if limits:
-        found.append(f"It was examined only with {limits}, because it does not take other sizes.")
+        found.append(f"It was examined only with {limits}: it takes no other sizes, which is no "
+                     "fault.")
     if its_module(exam) and exam.level.form.no_output and not exam.level.one_head():
-        found.append("It has no W_o: its output is the heads side by side.")
+        found.append("It has no W_o, which is not counted as a fault: its output is the heads side "
+                     "by side.")
     return found + _problems(exam, "could not examine")
 
 

@@ -23,7 +23,7 @@ def by_name(found, module):
         order = switch.settings.get("order", "qkv") if switch.fault == "packed order" else "qkv"
         if order == "qkv" or not (its_slots or len(set(order)) < 3):
             return switch
-        made = [f"{role} is made by {names.get(letter, f'the projection of {letter}')}"
+        made = [f"{role} is made with the projection {names.get(letter, f'of {letter}')}"
                 for role, letter in zip("qkv", order, strict=True) if role != letter]
         return Switch("wrong projection", switch.settings, " and ".join(made))
 
@@ -46,13 +46,13 @@ def without_assumptions(found, module):
             return "the dimensions of each head are stored side by side"
         if switch.fault in ORDERS and module.guessed and (
                 switch.fault == "interleaved packing" or not named.issuperset("qkv")):
-            return "the roles are as guessed"
+            return "its weights of q, k and v stand where they were guessed to stand"
         return ""
 
     shown = [switch for switch in found[0] if assumption(switch)] if found else []
     if not shown:
         return found, []
-    notes = [f"If {assumption(switch)}, it has this fault: {switch.fault} ({switch.detail}). If it "
-             "stores them in another way on purpose, nothing is wrong." for switch in shown]
+    notes = [f"It has the fault {switch.fault} ({switch.detail}) if {assumption(switch)}. If they "
+             "are stored in another way on purpose, it does not have it." for switch in shown]
     rest = [tuple(switch for switch in some if not assumption(switch)) for some in found]
     return rest if all(rest) else [()], notes

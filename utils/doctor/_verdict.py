@@ -23,20 +23,15 @@ def written(name, level, exam, found, fully_masked=None):
     module = _findings.its_module(exam)
     dropout = exam.random and exam.ask.dropout
     settings = _search.merged(found[0]) if found else {}
-    evidence = exam.evidence(settings, len(found[0])) if found else ""
-    if evidence and dropout:
-        evidence = evidence.rstrip(".") + ", without its dropout."
     findings, notes = _findings.side_effects(exam), _findings.notes(exam)
     asides = _findings.asides(exam)
     found, recognised = designs.recognised(found)
-    notes = recognised + notes
-    if recognised and found == [()]:
-        evidence = evidence.replace("with this fault", "of this kind").replace(
-            "with these faults", "of this kind")
-    found = _packing.by_name(found, module)
+    found, assumed = _packing.by_name(found, module), []
     if module:
-        found, packing_notes = _packing.without_assumptions(found, module)
-        notes += packing_notes
+        found, assumed = _packing.without_assumptions(found, module)
+    notes = recognised + notes + assumed
+    evidence = _evidence(exam, settings, len(found[0]), recognised + assumed, dropout
+                         ) if found else ""
     details = {switch.fault: switch.detail for some in found for switch in some if switch.detail}
     first = ["dropout in eval"] if dropout else []
     names = list(dict.fromkeys((*first, *(switch.fault for switch in some)) for some in found))
@@ -55,6 +50,15 @@ def written(name, level, exam, found, fully_masked=None):
     verdict, headline = _verdict(exam, names, findings, details)
     names = [] if verdict == "could not examine" else [some for some in names if some]
     return Report(name, level, verdict, headline, names, details, findings, notes, asides, evidence)
+
+
+def _evidence(exam, settings, faults, changed, dropout):
+    """Return a sentence on how well so many faults, and what was noted beside, explain it."""
+    with_faults = ("", " with this fault", " with these faults")[min(faults, 2)]
+    noted = ", changed as noted," if changed else ""
+    quiet = " as the program without its dropout" if dropout else ""
+    return (f"The reference{with_faults}{noted} gives the same outputs{quiet} in "
+            f"{exam.agreement(settings)}.")
 
 
 def _verdict(exam, names, findings, details):

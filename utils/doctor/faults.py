@@ -32,7 +32,8 @@ KERNEL = _faults(
     ("no scale", "scaled_dot_product", "mlc-ai/mlc-llm/pull/3426",
      "The scores are not divided by √d, so the softmax is too sharp.", SCALE),
     ("scale by sqrt(d_model)", "scaled_dot_product", "lucidrains/vit-pytorch/issues/65",
-     "The scores are divided by √d_model; expected: √d, the dimension of one head.", SCALE),
+     "The scores are divided by √d_model; expected: √d, where d is the dimension of one head.",
+     SCALE),
     ("constant scale", "scaled_dot_product", "BobMcDear/attorch/issues/14",
      "The scores are multiplied by another number than 1/√d.", SCALE),
     ("scaled twice", "scaled_dot_product", "huggingface/transformers/pull/38290",
@@ -40,7 +41,7 @@ KERNEL = _faults(
      SCALE + ", and the function that gets the result (SDPA scales by itself)"),
     ("scaled after softmax", "scaled_dot_product", "FrancescoSaverioZuppichini/ViT/issues/5",
      "The weights are divided after the softmax, so they no longer sum to 1.",
-     SCALE + ": it belongs before the softmax"),
+     SCALE + ": divide the scores by √d of one head, before the softmax"),
     ("softmax over queries", "self_attention",
      "labmlai/annotated_deep_learning_paper_implementations/issues/146",
      "The weights sum to 1 over the queries; expected over the keys.", SOFTMAX),
@@ -61,7 +62,7 @@ KERNEL = _faults(
      "Where there are as many queries as keys, the mask is used with these axes exchanged.",
      MASK + ", and any transpose of the mask"),
     ("mask ignored", "masks", "", "The mask has no effect on the output.",
-     MASK + ", if there is one: masked_fill and where return a new array"),
+     MASK + ", if there is one: masked_fill() and where() return a new array"),
     ("mask after softmax", "masks", "",
      "The mask multiplies the weights after the softmax, so they no longer sum to 1.",
      MASK + ": it belongs before the softmax"),
@@ -93,7 +94,7 @@ KERNEL = _faults(
      "the product of weights and v, and whether its result is used"),
     ("dropout in eval", "packed_and_fused", "pytorch/pytorch/issues/124464",
      "Dropout is on although the program is not in training.",
-     "dropout_p (SDPA ignores eval()), training=, and an nn.Dropout that forward makes"))
+     "dropout_p (SDPA ignores eval()), training=, and an nn.Dropout that is made in forward"))
 SPLIT = "the view or reshape that splits heads: (b, i, h, d) first, then transpose to (b, h, i, d)"
 MERGE = "the lines after weights @ v: transpose back to (b, i, h, d), then reshape"
 INPUTS = "the lines that compute q, k and v, and the order of the arguments where it is called"
@@ -103,7 +104,7 @@ LAYER = _faults(
     ("split without transpose", "view_and_transpose", "",
      "The projection is viewed as (b, h, i, d) without a transpose, which tears the heads.", SPLIT),
     ("merge without transpose", "view_and_transpose", "jsbaan/transformer-from-scratch/pull/6",
-     "The context (b, h, i, d) is reshaped without the transpose, which mixes tokens.", MERGE),
+     "The context of the heads is reshaped without the transpose, which mixes tokens.", MERGE),
     ("split and merge without transpose", "view_and_transpose",
      "649453932/Chinese-Text-Classification-Pytorch/issues/10",
      "Heads are split and merged without a transpose, so each head is torn.",

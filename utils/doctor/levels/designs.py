@@ -12,15 +12,16 @@ from ..faulty.kernel import Band, Masking
 BASES = (10_000.0, 500_000.0, 1_000_000.0)
 SHARES = (1.0, 0.5, 0.25)  # of the dimensions of a head
 CAPS = (20.0, 30.0, 50.0)
-PAIRINGS = {"halves": "dimensions n and n + d/2 together",
-            "pairs": "dimensions 2n and 2n + 1 together"}
+PAIRINGS = {"halves": "dimensions n and n + d/2 are rotated together",
+            "pairs": "dimensions 2n and 2n + 1 are rotated together"}
 SENTENCES = {
     "rotary positions": "It rotates q and k by their positions (RoPE)",
     "normalised queries and keys": "It normalises q and k in each head (QK-norm)",
     "soft-capped scores": "It bounds the scores by a tanh (soft-capping)",
     "sink": "Every row has one more score, whose weight is dropped (a sink)",
     "distance": "It subtracts the distance of query and key from the scores (ALiBi)",
-    "opposite rotation": "It uses RoPE with the opposite sign, x1·cos + x2·sin",
+    "opposite rotation": "It uses RoPE with the opposite sign of most models, which is no fault: "
+                         "x1·cos + x2·sin",
     "activated projections": "It has a ReLU on its projections",
     "linear attention": "It has no softmax, but features of q and k (linear attention)"}
 

@@ -57,7 +57,8 @@ def rare(form, one_head=False):
 def _projections(form):
     """Return the Switches of mistakes in the projections."""
     found = [Switch("missing bias", {"unbiased": letters},
-                    f"the bias is not used for {', '.join(letters)}") for letters in _some("qvo")]
+                    f"the bias is not used for {', '.join(letters)} (that of k changes no output)")
+             for letters in _some("qvo")]
     if not form.one_of:
         found += [Switch("shared head", {"shared": (head, letters)},
                          f"all heads use {', '.join(letters)} of the {which} head")
@@ -86,12 +87,13 @@ def _orders(form):
                      f"q, k and v are made with the weights of {', '.join(order)}")
               for order in itertools.product("qkv", repeat=3)
               if sum(a != b for a, b in zip(order, "qkv", strict=True)) == 1]
-    for axes in ((1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
-        names = ", ".join("nhd"[n] for n in axes)
-        found += [Switch("interleaved packing", {"reading": (axes, back, letters)}, detail)
-                  for letters in ("qkv", "kv") for back, detail in (
-                      (False, f"{', '.join(letters)}: (n, h, d) is read as ({names})"),
-                      (True, f"{', '.join(letters)}: ({names}) is read as (n, h, d)"))]
+    for axes, letters in itertools.product(((1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)),
+                                           ("qkv", "kv")):
+        right = str(len(letters)), "h", "d"
+        right, wrong = (f"({', '.join(side)})" for side in (right, [right[n] for n in axes]))
+        found += [Switch("interleaved packing", {"reading": (axes, back, letters)},
+                         f"{', '.join(letters)}: {stored} is read as {read}")
+                  for back, stored, read in ((False, right, wrong), (True, wrong, right))]
     if form.own:
         found += [Switch("interleaved packing", {"reading": (WITHIN, False, letters)},
                          f"{', '.join(letters)}: (h, d) is read as (d, h)")
