@@ -69,10 +69,11 @@ def rare(square, one_head=False):
              Switch("constant scale", {"scale": "times model"}, "the scale is √(h·d)")]
     if not one_head:
         found.append(Switch("constant scale", {"scale": "heads"}, "the scale is 1/√h, of h heads"))
-    for name, root in (("right", "√d"), ("model", "√d_model"))[:1 if one_head else 2]:
-        found += [Switch("scaled after softmax", {"divided": name} | settings,
-                         f"each row sums to 1/{root}{words}") for settings, words in (
-                             ({}, ""), ({"scale": "none"}, ", and the scores are not divided"))]
+    roots = {"right": "√d"} if one_head else {"right": "√d", "model": "√d_model"}
+    for name, root in roots.items():
+        found += [Switch("scaled after softmax", {"divided": name}, f"each row sums to 1/{root}"),
+                  Switch("scaled after softmax", {"divided": name, "scale": "none"},
+                         f"each row sums to 1/{root}, and the scores are not divided")]
     return [*found, Switch("weights not used", {"own": True})] if square else found
 
 
