@@ -255,8 +255,8 @@ def test_a_demand_on_fully_masked_rows_is_no_fault_of_a_program_without_any():
 def test_sizes_that_it_does_not_take_are_noted():
     report = doctor.examine(sick({}, Form(True, True)))
     assert (report.verdict, report.notes) == (
-        "healthy", ["It was examined only with n_q == n_k and d_v == d, because it does not take "
-                 "other sizes."])
+        "healthy", ["It was examined only with n_q == n_k and d_v == d: it takes no other sizes, "
+                    "which is no fault."])
 
 
 # --- chance

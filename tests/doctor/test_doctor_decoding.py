@@ -171,8 +171,8 @@ def test_values_must_be_as_wide_as_keys_only_where_the_program_says_so():
             raise ValueError("one width")
         return fused(q, k, v, cache)
     report = doctor.examine(narrow, "decoding", framework="torch")
-    assert report.notes == ["It was examined only with d_v == d, because it does not take other "
-                            "sizes."]
+    assert report.notes == ["It was examined only with d_v == d: it takes no other sizes, "
+                            "which is no fault."]
     forms = [level.form.equal_features for level in decoding_level.levels(Options())]
     assert forms == [False, True]
 

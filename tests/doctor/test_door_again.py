@@ -1,6 +1,5 @@
 """What forty programs taught the door: each test is a small program of its kind."""
 
-import itertools
 import json
 
 import numpy as np
@@ -199,7 +198,8 @@ class RotatedLate(Plain):
 def test_rope_is_examined_with_angles_and_its_mistakes_are_named_without_an_option():
     report = examine(Rotated)
     assert report.verdict == "healthy"
-    assert any("(RoPE): dimensions 2n and 2n + 1 together" in note for note in report.notes)
+    assert any("(RoPE): dimensions 2n and 2n + 1 are rotated together" in note
+               for note in report.notes)
     assert examine(RotatedOnce).names == [("RoPE not on both",)]
     assert examine(RotatedLate).names == [("RoPE off by one",)]
 
@@ -442,4 +442,4 @@ def test_what_is_not_searched_says_how_to_search_longer():
     verdict, headline = _verdict._without_name(Exam)
     assert verdict == "unexplained"
     assert "--seconds" in headline
-    assert len(list(itertools.islice(designs.turned(), 99))) == 30
+    assert {one.settings["rotary"].sign for one in designs.turned()} == {1, -1}

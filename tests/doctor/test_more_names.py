@@ -112,7 +112,7 @@ PARTS = {"q": "query", "k": "key", "v": "value"}
 def test_a_projection_that_is_used_for_another_letter_is_named(kind, made_by):
     report = examined(of(kind, made_by=made_by))
     assert report.names[0] == ("wrong projection",)  # of a swap, there is a second name
-    made = [f"{letter} is made by {PARTS[other]}"
+    made = [f"{letter} is made with the projection {PARTS[other]}"
             for letter, other in zip("qkv", made_by, strict=True) if letter != other]
     assert report.details == {"wrong projection": " and ".join(made)}
     assert len(report.names) == 1 + (kind is Alone and made_by == "kqv") + (made_by == "qvk")
@@ -147,7 +147,7 @@ def test_a_function_that_uses_one_matrix_twice_is_told_which():
         return context.transpose(1, 2).flatten(2) @ weights["W_o"] + weights["b_o"]
     report = doctor.examine(layer, "layer", framework="torch")
     assert report.names == [("wrong projection",)]
-    assert report.details == {"wrong projection": "q is made by the projection of v"}
+    assert report.details == {"wrong projection": "q is made with the projection of v"}
 
 
 # --- softmax over the queries, with a recipe for fully masked rows
@@ -303,7 +303,7 @@ class Without(Alone):
         return x
 
 
-NO_OUTPUT = "It has no W_o: its output is the heads side by side."
+NO_OUTPUT = "It has no W_o, which is not counted as a fault: its output is the heads side by side."
 
 
 def test_a_layer_without_w_o_is_told_so_beside_its_other_fault():
