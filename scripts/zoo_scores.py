@@ -2,8 +2,7 @@
 
     python scripts/zoo_scores.py
 
-Rewrites ``utils/doctor/zoo_scores.json``; the score of the first
-edition on the half that had been kept from it stays as it was measured.
+Rewrites ``utils/doctor/zoo_scores.json``; what the door zoo gave at first sight stays as it was.
 """
 
 import json
@@ -32,7 +31,7 @@ def main():
         door.sick(case) and report.verdict in ("healthy", "note")
         for case, report in reports.items())
     zoo_scores.FILE.write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
-    print(zoo_scores.scores(), zoo_scores.at_the_door(), sep="\n")
+    print(scores["now"], zoo_scores.at_the_door(), sep="\n")
 
 
 if __name__ == "__main__":

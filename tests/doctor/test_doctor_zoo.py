@@ -12,8 +12,6 @@ from utils.doctor.zoo_scores import COLUMNS, LEVELS, load_scores
 # Half a minute: one process examines the zoo for all these tests.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("zoo")]
 
-# Programs and families that came to the zoo after its first edition was scored.
-LATER = {"decoding.is_causal_for_several", "module_weights", "module_entries"}
 TOLD = {"kernel": ("grouped",), "layer": ("self_attention", "masks", "pre_norm", "call", "roles",
                                           "packed")}
 # Declared as outside the list, and yet what the doctor says of it is exactly what is declared.
@@ -102,16 +100,6 @@ def test_every_fault_outside_the_list_has_no_match_or_an_equivalent(score):
     outside = {animal.name for animal in ZOO if animal.fault and not animal.listed}
     assert total(score, "outside", "equivalent") == len(outside) >= 15
     assert set(EQUIVALENTS) <= outside
-
-
-def test_the_first_score_on_the_half_that_was_kept_back_was_of_the_whole_half():
-    of_then = [animal for animal in ZOO
-               if not LATER & {animal.name, animal.name.partition(".")[0]}]
-    first = load_scores()["held out"]
-    kept = Counter(animal.level for animal in of_then[1::2])
-    assert {level: of for level, (_, of) in first.items()} == kept
-    assert {level: of - right for level, (right, of) in first.items()} == {
-        "kernel": 0, "layer": 3, "decoding": 1}
 
 
 def test_a_name_stands_for_a_class_of_at_most_three(reports):

@@ -65,23 +65,19 @@ class Decoding(Level):
     arguments = ("q", "k", "v", "chunks")
 
     def search_cases(self):
-        """Return the Cases that the search compares."""
         q, k, v = self._tensors(SEARCH, 0)
         found = [Case(f"chunks of {'+'.join(map(str, c))}", (q, k, v, c)) for c in CHUNKS]
         return [*found, Case("large scores", (LARGE * q, k, v, CHUNKS[2])),
                 Case("chunks of 5+1+3", (*self._tensors(SECOND, 1), (5, 1, 3)))]
 
     def confirmation_cases(self):
-        """Return Cases of other sizes, on which the result of the search is confirmed."""
         return [Case("chunks of 3+2+1", (*self._tensors(CONFIRM, 2), (3, 2, 1))),
                 Case("chunks of 1+4+1", (*self._tensors(CONFIRM, 3), (1, 4, 1)))]
 
     def problem(self, answer, args):
-        """Return in words what is wrong with the form of an Answer, or ""."""
         return kernel_cases.problem(answer, args)
 
     def expected(self, args, settings, fully_masked):
-        """Return (context, None) of the faulty decoder with these settings."""
         settings = self.options.settings() | settings
         return faulty.decoding.decode(*args, **settings, fully_masked=fully_masked), None
 
@@ -102,20 +98,17 @@ class Decoding(Level):
                 for settings in rotations for letters in ("qk", "q", "k")]
 
     def probes(self, subject):
-        """Return the Findings of the probes that fit such a decoder."""
         step = _subject.Subject(subject.program.program, subject.framework, subject.dtype)
         return probe_run.probe_decoding(
             _subject.answering(step), tolerance=_search.TOLERANCES[subject.dtype],
             d_v=self._tensors(SEARCH, 0)[2].shape[3])
 
     def further_probes(self, subject):
-        """Return the Finding on overflow."""
         q, k, v, _ = self.search_cases()[0].args
         ask = _subject.answering(subject)
         return [probe_run.finite(lambda q, k, v, keep: ask(q, k, v, (q.shape[2],)), q, k, v)]
 
     def limits(self):
-        """Return in words the limits on sizes that the decoder has and no option says, or ""."""
         return "d_v == d" if self.form.equal_features else ""
 
     def _tensors(self, which, seed):
