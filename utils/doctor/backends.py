@@ -15,15 +15,6 @@ class NumPy:
     """Arrays; there are no modules."""
 
     name = "numpy"
-    loaded = True
-
-    def owns(self, value):
-        """Return whether a value is an array or a module of this framework."""
-        return isinstance(value, np.ndarray)
-
-    def is_module(self, value):
-        """Return whether a value is a module of this framework, an object with weights."""
-        return False
 
     def array(self, array):
         """Return a NumPy array as an array of this framework."""
@@ -39,26 +30,13 @@ class NumPy:
 
 
 class Torch(NumPy):
-    """PyTorch, as soon as something has imported it."""
+    """PyTorch. ``method``: in which a class of modules says what a call does."""
 
-    name = "torch"
-
-    @property
-    def loaded(self):
-        """Whether it has been imported: to import it takes two seconds."""
-        return "torch" in sys.modules
-
-    def owns(self, value):
-        """Return whether a value is a tensor or a module."""
-        return self.loaded and isinstance(value, (self.library.Tensor, self.library.nn.Module))
-
-    def is_module(self, value):
-        """Return whether a value is a module."""
-        return self.loaded and isinstance(value, self.library.nn.Module)
+    name, method = "torch", "forward"
 
     @property
     def library(self):
-        """The framework itself."""
+        """The framework itself; to import it takes two seconds."""
         import torch
         return torch
 
@@ -67,29 +45,18 @@ class Torch(NumPy):
         """The base class of modules."""
         return self.library.nn.Module
 
+    def is_module(self, value):
+        """Return whether a value is a module of this framework, an object with weights."""
+        return "torch" in sys.modules and isinstance(value, self.base)
+
     def array(self, array):
-        """Return a NumPy array as a tensor."""
         return self.library.from_numpy(np.array(array))
 
 
 class TensorFlow(NumPy):
-    """TensorFlow with Keras, as soon as something has imported it."""
+    """TensorFlow with Keras, whose layers are its modules."""
 
-    name = "tensorflow"
-
-    @property
-    def loaded(self):
-        """Whether it has been imported."""
-        return "tensorflow" in sys.modules or "keras" in sys.modules
-
-    def owns(self, value):
-        """Return whether a value is a tensor, a variable or a layer."""
-        return self.is_module(value) or (
-            "tensorflow" in sys.modules and self.library.is_tensor(value))
-
-    def is_module(self, value):
-        """Return whether a value is a layer of Keras."""
-        return hasattr(value, "get_weights")
+    name, method = "tensorflow", "call"
 
     @property
     def library(self):
@@ -101,18 +68,23 @@ class TensorFlow(NumPy):
         """The base class of layers."""
         return self.library.keras.layers.Layer
 
+    def is_module(self, value):
+        """Return whether a value is a layer of Keras."""
+        return hasattr(value, "get_weights")
+
     def array(self, array):
-        """Return a NumPy array as a tensor."""
         return self.library.constant(array)
 
 
-NUMPY, TORCH, TENSORFLOW = ALL = NumPy(), Torch(), TensorFlow()
-BY_NAME = {one.name: one for one in ALL}
+NUMPY, TORCH, TENSORFLOW = NumPy(), Torch(), TensorFlow()
+BY_NAME = {one.name: one for one in (NUMPY, TORCH, TENSORFLOW)}
 
 
 def of(value):
     """Return the backend of an array or module; NumPy's for what belongs to no other."""
-    return next((one for one in (TORCH, TENSORFLOW) if one.owns(value)), NUMPY)
+    return of_module(value) or next(
+        (one for one in (TORCH, TENSORFLOW)
+         if one.name in sys.modules and one.library.is_tensor(value)), NUMPY)
 
 
 def of_module(value):

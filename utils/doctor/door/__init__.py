@@ -33,18 +33,25 @@ def asks_first(program):
     else:
         further = len(words) > 3 and words[3] not in masks and (
             names.SIDES["q"].fullmatch(words[0]))
-    return bool(further) or (bool(masks) and masks[0] != "keep") or names.has_flag(program)
+    flags = [name for name, one in _parameters(program).items() if names.is_flag(name, one)]
+    return bool(further or flags or (masks and masks[0] != "keep"))
 
 
 def arguments_of(program):
     """Return the names of the arguments with which a program is called, or []."""
     if _of_library(program) and not hasattr(program, "schema"):
         return []
+    return [names.plain(name) for name in _parameters(program) if name != "self"]
+
+
+def _parameters(program):
+    """Return {name: parameter} of a function, or of the method that calls objects of a class."""
+    if isinstance(program, type):
+        program = getattr(program, names.method_name(program), None)
     try:
-        words = [names.plain(word) for word in names.signature(names.method_of(program)).parameters]
+        return names.signature(program).parameters
     except (TypeError, ValueError):
-        return []
-    return [word for word in words if word != "self"]
+        return {}
 
 
 def _of_library(program):

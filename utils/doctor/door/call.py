@@ -1,6 +1,7 @@
 """A CallPlan carried out: arrays in the doctor's axes in, and the output in these axes out."""
 
 import copy
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -8,9 +9,7 @@ import numpy as np
 from ... import checks
 from .. import _subject, backends
 from . import names
-from .plan import FULL, KERNEL, TABLES, arranged, back
-
-BASE = 1e4   # of the angles of RoPE
+from .plan import KERNEL, TABLES, arranged, back
 
 
 class Target(NamedTuple):
@@ -35,12 +34,15 @@ def target_of(module, n_heads):
     """Return a Target that calls a module; a torch module in evaluation, as a copy."""
     if backends.TORCH.is_module(module):
         module = copy.deepcopy(module).eval()  # the reader's own stays as it is
-        weight = next(iter(module.parameters()), None)
-        like = backends.TORCH.zero("float32") if weight is None else weight
-        call = backends.TORCH.library.nn.Module.__call__
-        return Target(lambda **given: call(module, **given), like, n_heads, module)
-    like = backends.TENSORFLOW.zero("float32")
-    return Target(lambda **given: module(**given), like, n_heads, module)
+        like = next(module.parameters(), backends.TORCH.zero("float32"))
+        return Target(partial(backends.TORCH.base.__call__, module), like, n_heads, module)
+    return Target(module, backends.TENSORFLOW.zero("float32"), n_heads, module)
+
+
+def each(function, sides):
+    """Return what a function gives for each array; an array that is passed twice stays one."""
+    given = {id(side): function(side) for side in sides}
+    return [given[id(side)] for side in sides]
 
 
 def carried_out(target, plan, sides, keep=None):
@@ -49,8 +51,7 @@ def carried_out(target, plan, sides, keep=None):
     ``keep``: bools that broadcast to (b, h, i, j), or None. An array that is passed twice stays
     one. The output has the axes of the first side, and its framework.
     """
-    arrays = {id(side): checks.to_numpy(side) for side in sides}
-    q, k, v = (arrays[id(side)] for side in sides)
+    q, k, v = each(checks.to_numpy, sides)
     mask = None
     if plan.mask and (keep is not None or plan.always):
         heads = q.shape[1] if plan.base == KERNEL else target.n_heads
@@ -64,30 +65,28 @@ def _by_pieces(target, plan, pieces, sides, mask):
     """Return the output of NumPy arrays, called piece by piece along these axes."""
     if not pieces:
         return _called(target, plan, sides, mask)
-    first, *rest = pieces
-    axis = plan.base.split().index(first)
+    axis = plan.base.split().index(pieces[0])  # of a mask, too
     outs = []
     for n in range(sides[0].shape[axis]):
-        parts = {id(side): side.take([n], axis) for side in sides}
-        part = None if mask is None else mask.take([n], FULL.split().index(first))
-        outs.append(_by_pieces(target, plan, rest, [parts[id(side)] for side in sides], part))
+        taken = partial(np.take, indices=[n], axis=axis)
+        part = None if mask is None else taken(mask)
+        outs.append(_by_pieces(target, plan, pieces[1:], each(taken, sides), part))
     return np.concatenate(outs, axis)
 
 
 def _called(target, plan, sides, mask):
     """Return the output of one call; all is NumPy, in the doctor's axes."""
-    given = {id(side): backends.like(arranged(side, plan.base, plan.axes), target.like)
-             for side in sides}
-    q, k, v = (given[id(side)] for side in sides)
+    q, k, v = each(lambda side: backends.like(arranged(side, plan.base, plan.axes), target.like),
+                   sides)
     n, d = sides[0].shape[-2:]
     of = {"x": q, "q": q, "k": k, "v": v, "memory": k, "[q, k, v]": [q, k, v],
           "[x, memory]": [q, k], "d": d, "√d": d ** 0.5, "off": 0, "start": 0, "none": None,
           "n": n, "1": 1}
-    turned = [name for name, role in plan.roles if role == "turn"]
     arguments = {name: of[role] for name, role in plan.roles if role in of} | dict(plan.flags)
-    if turned:
-        angles = _angles(plan.angles, n, d // (1 if plan.base == KERNEL else target.n_heads))
-        arguments |= {name: _positions(name, angles, n, target.like) for name in turned}
+    if plan.angles:
+        angles = _angles(plan.angles, n, d // target.n_heads)
+        arguments |= {name: _positions(name, angles, n, target.like)
+                      for name, role in plan.roles if role == "turn"}
     if mask is not None:
         arguments[plan.masked] = backends.like(plan.mask.made(mask), target.like)
     try:
@@ -95,8 +94,8 @@ def _called(target, plan, sides, mask):
     except AttributeError as error:  # of the mask, as another mask might have it?
         error.of_mask = getattr(error, "obj", error) is arguments.get(plan.masked)
         raise
-    out = checks.to_numpy(_first(result, tuple(q.shape), sides[2].shape[-1], plan.axes))
-    if _but(out.shape, plan.axes) != _but(q.shape, plan.axes):
+    out = checks.to_numpy(_first(result, q.shape, sides[2].shape[-1], plan.axes))
+    if not _fits(out, q.shape, plan.axes):
         side = "q" if plan.base == KERNEL else "x"
         raise _subject.RefusalError(f"returns shape {tuple(out.shape)} for {side} "
                                     f"{tuple(q.shape)}")
@@ -106,8 +105,8 @@ def _called(target, plan, sides, mask):
 
 def _angles(angles, n, d):
     """Return the angles (i, d / 2), and those of a whole table, for n positions; all is NumPy."""
-    half = np.outer(np.arange(n), BASE ** (-2 * np.arange(d // 2) / d))
-    half = half * (angles.table != TABLES[-1])
+    base = 1e4 ** (-2 * np.arange(d // 2) / d)
+    half = np.outer(np.arange(n), base * (angles.table != TABLES[-1]))
     whole = half
     if angles.whole:
         whole = half.repeat(2, -1) if angles.table == "pairs" else np.concatenate([half] * 2, -1)
@@ -141,13 +140,13 @@ def _first(result, shape, width, axes):
     arrays = [item for item in items if hasattr(item, "shape")] if several else []
     if not arrays:
         raise _subject.RefusalError(f"returns {_subject.kind(result)}; expected an array")
+    fitting = [item for item in arrays if _fits(item, shape, axes)]
     where = axes.split().index("d")
-    expected = (*shape[:where], width, *shape[where + 1:])
-    rest = [item for item in arrays if _but(item.shape, axes) == _but(shape, axes)]
-    return next((item for item in arrays if tuple(item.shape) == expected), (rest or arrays)[0])
+    return next((item for item in fitting if item.shape[where] == width), (fitting or arrays)[0])
 
 
-def _but(shape, axes):
-    """Return a shape without the axis d."""
-    where = axes.split().index("d")
-    return len(shape), *shape[:where], *shape[where + 1:]
+def _fits(array, shape, axes):
+    """Return whether an array has this shape in all axes but d."""
+    return len(array.shape) == len(shape) and all(
+        axis == "d" or have == want
+        for axis, have, want in zip(axes.split(), array.shape, shape, strict=True))

@@ -1,7 +1,6 @@
 """How a class is built: what its constructor gets, and how many heads the object has."""
 
 import contextlib
-import inspect
 import re
 import sys
 from dataclasses import dataclass
@@ -13,10 +12,8 @@ from ...source import reading
 from .. import _subject
 from . import names
 
-# What a number may be that a constructor takes: functions of d_model and n_heads.
-KINDS = {"d_model": lambda d_model, n_heads: d_model, "n_heads": lambda d_model, n_heads: n_heads,
-         "d_model // n_heads": lambda d_model, n_heads: d_model // n_heads,
-         "a length": lambda *_: names.ROOM}
+# What a number may be that a constructor takes.
+KINDS = ("d_model", "n_heads", "d_model // n_heads", "a length")
 OF_CONFIG = re.compile(r"\w*(Config|Configuration|Cfg|Conf|Args|Arguments|H?Params|Hyperparameters"
                        r"|Options|Dimensions|Dims)")  # names of classes
 
@@ -27,27 +24,33 @@ class Config:
     def __init__(self, d_model, n_heads):
         self._sizes = d_model, n_heads
 
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        found = names.by_name(name, *self._sizes)
-        return False if found is None else found
-
-    __getitem__ = __getattr__
-
-    def __contains__(self, name):
-        return names.by_name(name, *self._sizes) is not None
-
     def get(self, name, default=None):
         """Return what is known by this name, or the default."""
         found = names.by_name(name, *self._sizes)
         return default if found is None else found
 
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.get(name, False)
+
+    __getitem__ = __getattr__
+
+    def __contains__(self, name):
+        return self.get(name) is not None
+
 
 def needs_heads(function):
     """Return whether a constructor takes a number of heads, or a configuration that may have it."""
-    return any(names.HEADS.fullmatch(names.plain(name)) or names.CONFIG.fullmatch(names.plain(name))
-               for name in names.signature(function).parameters)
+    words = map(names.plain, names.signature(function).parameters)
+    return any(names.HEADS.fullmatch(word) or names.CONFIG.fullmatch(word) for word in words)
+
+
+def takes_width(function):
+    """Return whether a constructor gets a width, or a configuration that may have it."""
+    words = map(names.plain, names.signature(function).parameters)
+    return any(names.CONFIG.fullmatch(word) or names.by_name(word, 12, 1) != names.by_name(
+        word, 24, 1) for word in words)
 
 
 @dataclass(frozen=True)
@@ -66,41 +69,33 @@ class BuildPlan:
         """Return an object of this size, or another one. Raises RefusalError."""
         with _subject.refusing():
             return self.program(**arguments(self.program, d_model or self.d_model,
-                                            n_heads or self.n_heads, self.meant)[0])
+                                            n_heads or self.n_heads, self.meant))
 
     def said(self):
         """Return in words how it is built; … for an argument of which nothing is known."""
         try:
-            how = arguments(self.program, self.d_model, self.n_heads, self.meant)[1]
+            given = arguments(self.program, self.d_model, self.n_heads, self.meant)
+            how = ", ".join(f"{name}={_in_words(value)}" for name, value in given.items())
         except _subject.RefusalError:
             how = "…"
         return f"{self.program.__name__}({how})"
 
 
-def takes_width(function):
-    """Return whether a constructor gets a width, or a configuration that may have it."""
-    words = [names.plain(name) for name in names.signature(function).parameters]
-    return any(names.CONFIG.fullmatch(word) or names.by_name(word, 12, 1) != names.by_name(
-        word, 24, 1) for word in words)
-
-
 def arguments(function, d_model, n_heads, meant=()):
-    """Return ({name: value}, text) for a constructor; raises RefusalError for an unknown name.
+    """Return {name: value} for a constructor; raises RefusalError for an unknown name.
 
     ``meant``: as of a BuildPlan. An argument with a default keeps it if its name says nothing.
     """
     given, meant = {}, dict(meant)
-    for name, one in names.signature(function).parameters.items():
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            continue
+    kinds = dict(zip(KINDS, (d_model, n_heads, d_model // n_heads, names.ROOM), strict=True))
+    for name, one in names.parameters(function).items():
         if name in meant:
-            kind = meant[name]
-            given[name] = KINDS[kind](d_model, n_heads) if kind in KINDS else kind
+            given[name] = kinds.get(meant[name], meant[name])
         elif names.CONFIG.fullmatch(names.plain(name)):
             given[name] = _own_config(function, one, d_model, n_heads) or Config(d_model, n_heads)
         elif not _keeps_default(name, one):
             given[name] = _value(function, name, d_model, n_heads)
-    return given, ", ".join(f"{name}={_in_words(value)}" for name, value in given.items())
+    return given
 
 
 def _keeps_default(name, one):
@@ -140,46 +135,40 @@ def _in_words(value):
     return f"a {type(value).__name__}" if hasattr(value, "forward") else value
 
 
-def _own_config(function, parameter, d_model, n_heads):
-    """Return a configuration of the class that its file has for it, with these sizes, or None.
+def _definitions(module):
+    """Return the names that the file of a module defines, if it has one."""
+    file = getattr(module, "__file__", None)
+    return reading.definitions(Path(file)) if file else []
 
-    That is the class in the annotation, or the only one in the file that its name calls so. What
-    is no size keeps its default.
-    """
+
+def _own_config(function, parameter, d_model, n_heads):
+    """Return an object of the file's own class of configurations, with these sizes, or None."""
     home = sys.modules.get(getattr(function, "__module__", ""))
     kind = parameter.annotation
-    if kind is inspect.Parameter.empty and getattr(home, "__file__", None):
-        known = [name for name in reading.definitions(Path(home.__file__))
-                 if OF_CONFIG.fullmatch(name)]
+    if kind is parameter.empty:  # the only class in the file that is called so
+        known = [name for name in _definitions(home) if OF_CONFIG.fullmatch(name)]
         kind = known[0] if len(known) == 1 else None
     with contextlib.suppress(Exception):  # a class may do anything; then a Config is enough
         kind = getattr(home, kind.strip("'\"")) if isinstance(kind, str) else kind
         if isinstance(kind, type) and OF_CONFIG.fullmatch(kind.__name__):
-            made = kind(**arguments(kind, d_model, n_heads)[0])
+            made = kind(**arguments(kind, d_model, n_heads))
             for name in dir(made):
                 value = names.by_name(name, d_model, n_heads)
-                held = getattr(made, name)
-                if type(held) in (int, float) and type(value) in (int, float):
+                if {type(getattr(made, name)), type(value)} <= {int, float}:
                     setattr(made, name, value)
             return made
     return None
 
 
 def _beside(function, name, d_head):
-    """Return an attention without weights that is defined beside a class, for its argument.
-
-    None if the name does not ask for it, or there is none.
-    """
-    file = getattr(sys.modules.get(getattr(function, "__module__", "")), "__file__", None)
-    if not file or not names.INNER.fullmatch(names.plain(name)):
-        return None
-    module = sys.modules[function.__module__]
-    for other in reading.definitions(Path(file)):
-        one = getattr(module, other, None)
+    """Return an attention without weights that is defined beside a class, if a name asks for it."""
+    home = sys.modules.get(getattr(function, "__module__", ""))
+    for other in _definitions(home) if names.INNER.fullmatch(names.plain(name)) else ():
+        one = getattr(home, other, None)
         if not isinstance(one, type) or one is function or not hasattr(one, "forward"):
             continue
         try:
-            made = one(**arguments(one, d_head, 1)[0])
+            made = one(**arguments(one, d_head, 1))
             if set("qkv") <= {*names.roles_of(made.forward).values()} and not [*made.parameters()]:
                 return made
         except (_subject.RefusalError, TypeError, ValueError):
@@ -196,9 +185,9 @@ def heads_of(module):
 def heads_around(module):
     """Return the number of heads in a global that the code of a module's class uses, or None."""
     kind = type(module)
-    used = {name for method in ("__init__", "forward", "call") if hasattr(kind, method)
-            and hasattr(getattr(kind, method), "__code__")
-            for name in getattr(kind, method).__code__.co_names}
+    methods = [getattr(kind, name, None) for name in ("__init__", "forward", "call")]
+    used = {name for method in methods if hasattr(method, "__code__")
+            for name in method.__code__.co_names}
     around = vars(sys.modules.get(kind.__module__, sys))
     return _number([{name: value for name, value in around.items() if name in used}])
 

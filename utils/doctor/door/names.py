@@ -26,6 +26,7 @@ LENGTH = re.compile(r".*(max|seq|ctx|context|block|sequence|position).*(len|leng
                     r"positions|embeddings)|nctx|maxlen|blocksize|seqlen|nseq|"
                     r"(n|num|max)positions?|maxt|tmax|maxtokens|ntokens")
 CONFIG = re.compile(r"(.*config|configuration|cfg|conf|hparams|params|args|opt|options)")
+RATE = re.compile(r"(?!use|is|no|.*bias)(.*drop.*|p)")
 OFF = re.compile(r"(?!.*bias)(.*drop.*|p|.*flash.*|use.*|is.*|.*debug.*|.*verbose.*)")
 
 INNER = re.compile(r"(inner|self|base|core|full|scaled|dotproduct)*(attention|attn)(fn|layer)?")
@@ -48,7 +49,9 @@ LENGTHS = re.compile(r"(valid|seq|sequence|src|input)?(lens?|lengths?)")
 HEAD_SCALE = re.compile(r"(d|dk|dhead|headdim|depth|dimk|dimension)")   # of a kernel: d of q
 TEMPERATURE = re.compile(r"(temperature|temp|scalefactor|sqrtdk)")      # of a kernel: √d
 CONSTANTS = {"ropebase": 1e4, "ropetheta": 1e4, "theta": 1e4, "base": 1e4, "eps": 1e-5,
-             "epsilon": 1e-5, "layernormeps": 1e-5, "vocabsize": 32, "device": "cpu"}
+             "epsilon": 1e-5, "layernormeps": 1e-5, "vocabsize": 32, "device": "cpu",
+             "batchfirst": True, "bias": True, "qkvbias": True, "attentionbias": True,
+             "outbias": True}
 FLAG = re.compile(r"(is|use)?causal(mask|attention)?|masked|autoregressive")
 START = re.compile(r"(start|pos|position)?(start|offset)(pos|position|idx|index)?|startpos(ition)?")
 PACKED = re.compile(r"(qkv|kqv|packed(qkv)?|mixedqkv)")
@@ -77,14 +80,13 @@ class Word(NamedTuple):
     without: frozenset = frozenset()
 
 
-ANY = frozenset({"x", *SIDED, *MASKS})
 # What an argument gets: x, q, k, v or memory; a "mask", one of "padding", a "keep" in which True or
 # 1 = may attend, or the "lengths" of the examples; "d" or "√d" of a kernel; "turn", positions or
 # angles; "off", a flag or a rate; "start", the position of the first token; "n" and "1", the height
 # and width of an image of tokens; "none".
 ROLES = (
     *(Word(side, pattern, without=frozenset(side)) for side, pattern in SIDES.items()),
-    Word("memory", MEMORY, beside=ANY, without=frozenset({"memory"})),
+    Word("memory", MEMORY, beside=frozenset({"x", *SIDED, *MASKS}), without=frozenset({"memory"})),
     Word("keep", re.compile("keep"), without=frozenset(MASKS)),
     Word("padding", PADDING, without=frozenset(MASKS)),
     Word("mask", MASK, without=frozenset(MASKS)),
@@ -134,22 +136,16 @@ def plain(name):
     return name.replace("_", "").lower()
 
 
-def groups(n_heads):
-    """Return how many heads of k and v a layer with this many heads gets, if it lets one choose."""
-    return 2 if n_heads % 2 == 0 and n_heads > 4 else 1
-
-
 def by_name(name, d_model, n_heads):
     """Return the value of a constructor's argument, or None if its name says nothing."""
     name = plain(name)
-    for known, value in ((KV_HEADS, groups(n_heads)), (HEADS, n_heads),
+    kv_heads = 2 if n_heads % 2 == 0 and n_heads > 4 else 1
+    for known, value in ((KV_HEADS, kv_heads), (HEADS, n_heads),
                          (HEAD_WIDTH, d_model // n_heads), (INDEX, 0), (LENGTH, ROOM),
                          (TEMPERATURE, d_model ** 0.5 if n_heads == 1 else None),
-                         (OFF, _rate(name)), (WIDTH, d_model)):
+                         (RATE, 0.1), (OFF, False), (WIDTH, d_model)):
         if known.fullmatch(name):
             return value
-    if name in ("batchfirst", "bias", "qkvbias", "attentionbias", "outbias"):
-        return True
     return CONSTANTS.get(name)
 
 
@@ -162,6 +158,12 @@ def signature(function):
     return inspect.Signature([one(made.name, one.POSITIONAL_OR_KEYWORD, default=made.default_value
                                   if made.has_default_value() else one.empty)
                               for made in schema.arguments])
+
+
+def parameters(function):
+    """Return {name: inspect.Parameter} of a function, without *args and **kwargs."""
+    return {name: one for name, one in signature(function).parameters.items()
+            if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
 
 
 def said(name, role):
@@ -183,11 +185,6 @@ def letter_of(name, pattern):
     return (found["a"] or found["b"])[0].lower() if found else ""
 
 
-def _rate(name):
-    """Return the rate of a dropout, or False for what is turned off."""
-    return 0.1 if re.match("(?!use|is|no)(.*drop|p$)", name) else False
-
-
 def roles_of(function, aside=(), skip=0, guess=False):
     """Return {argument: role} of a function, by ROLES and the names of its arguments.
 
@@ -196,17 +193,16 @@ def roles_of(function, aside=(), skip=0, guess=False):
     its role is "".
     """
     found = {}
-    for n, (name, one) in enumerate([*signature(function).parameters.items()][skip:]):
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or name in aside or is_flag(name, one):
+    for n, (name, one) in enumerate([*parameters(function).items()][skip:]):
+        if name in aside or is_flag(name, one):
             continue
-        role = _role(plain(name), one.default is one.empty, {*found.values()}, n == 0)
-        if not role and one.default is one.empty and one.annotation in (bool, "bool"):
+        needed = one.default is one.empty
+        role = _role(plain(name), needed, {*found.values()}, n == 0)
+        if not role and needed and one.annotation in (bool, "bool"):
             role = "off"
-        if role:
+        if role or (needed and guess):
             found[name] = role
-        elif one.default is one.empty and guess:
-            found[name] = ""
-        elif one.default is one.empty:
+        elif needed:
             raise UnknownArgumentError(f"is called with {name}, of which the doctor knows nothing",
                                        name)
     if not guess and not {"x", "q"} & set(found.values()):
@@ -236,55 +232,32 @@ def method_name(program):
     return next((one for one in METHODS if one in dir(program)), "")
 
 
-def method_of(program):
-    """Return the method with which the objects of a class are called; a function is its own."""
-    if not isinstance(program, type):
-        return program
-    return getattr(program, method_name(program), None)
-
-
-def has_flag(program):
-    """Return whether a program has an argument that turns a causal mask on."""
-    try:
-        parameters = signature(method_of(program)).parameters
-    except (TypeError, ValueError):
-        return False
-    return any(is_flag(name, one) for name, one in parameters.items())
-
-
 def readings(function, aside=()):
     """Yield the Readings of a function, the likeliest first. Raises as ``roles_of`` does.
 
     One argument may be the list [q, k, v] or [x, memory], as in Keras; a mask that is needed and of
     no kind that is known may be None.
     """
-    roles, parameters = roles_of(function, aside), signature(function).parameters
+    roles, given = roles_of(function, aside), parameters(function)
+    optional = [name for name, one in given.items() if one.default is None and name not in roles]
     named = [pair for pair in roles.items() if pair[1] in MASKS]
-    others = [(name, "padding" if PADDING.fullmatch(plain(name)) else "mask")
-              for name, one in parameters.items() if name not in roles and one.default is None
-              and MASK.fullmatch(plain(name))]
-    absent = left_out(function, roles)
-    needed = next((name for name, _ in named
-                   if parameters[name].default is inspect.Parameter.empty), "")
-    masks = named + others + [(name, "mask") for name in absent if name not in dict(others)]
-    flags = tuple(name for name, one in parameters.items() if is_flag(name, one) or (
+    further = [(name, "padding" if PADDING.fullmatch(plain(name)) else "mask")
+               for name in optional if MASK.fullmatch(plain(name))]
+    absent = [name for name in optional if plain(name) != "training"
+              and not re.search("return|output|need|scale|drop", name.lower())]
+    needed = next((name for name, _ in named if given[name].default is inspect.Parameter.empty), "")
+    masks = named + further + [(name, "mask") for name in absent if name not in dict(further)]
+    flags = tuple(name for name, one in given.items() if is_flag(name, one) or (
         roles.get(name) == "off" and FLAG.fullmatch(plain(name))))
-    plain_roles = tuple(pair for pair in roles.items() if pair not in named)
-    first = Reading(plain_roles, tuple(masks), needed, flags, tuple(absent))
+    others = tuple(pair for pair in roles.items() if pair not in named)
+    first = Reading(others, tuple(masks), needed, flags, tuple(absent))
     yield first
-    if not SIDED & {role for _, role in plain_roles}:
+    if not SIDED & {role for _, role in others}:
         for several in ("[q, k, v]", "[x, memory]"):
             yield first._replace(roles=tuple((name, several if role == "x" else role)
-                                             for name, role in plain_roles))
+                                             for name, role in others))
     if needed:
-        yield first._replace(roles=(*plain_roles, (needed, "none")), masks=(), needed="")
-
-
-def left_out(function, roles):
-    """Return the optional arguments without a role that may be arrays or objects, as a cache."""
-    return [name for name, one in signature(function).parameters.items()
-            if one.default is None and name not in roles and plain(name) != "training"
-            and not re.search("return|output|need|scale|drop", name.lower())]
+        yield first._replace(roles=(*others, (needed, "none")), masks=(), needed="")
 
 
 def looks_back(end, start):
