@@ -9,28 +9,33 @@ from . import names
 KEEP = ("# keep is None, or ({}) with True = may attend:\n"
         "    # turn it into what your mask is, such as ~keep[:, 0]")
 ADDED = "None if keep is None else ~keep * -1e9"
-# What an argument gets by its role: in a layer, and in a kernel.
+# What an argument gets by its role: in a layer, and in a kernel; and all of them, if those of a
+# method are q, k and v in one, or unknown.
 LAYER = {"x": "x", "q": "x", "k": "memory", "v": "memory", "memory": "memory", "mask": "keep",
          "padding": "keep", "keep": "keep", "off": "False", "start": "0", "n": "x.shape[1]",
-         "1": "1",
-         "none": "None"}
-KERNEL = LAYER | {"q": "q", "k": "k", "v": "v", "d": "q.shape[-1]", "√d": "q.shape[-1] ** 0.5"}
+         "1": "1", "none": "None", "packed": "packed", "unknown": "x"}
+KERNEL = LAYER | {"q": "q", "k": "k", "v": "v", "d": "q.shape[-1]", "√d": "q.shape[-1] ** 0.5",
+                  "packed": "q, k, v", "unknown": "q, k, v"}
 # Options of the doctor, and what asks for them in the code of a forward.
 X = "(x|inputs?|hidden_states|src|tgt|query|latents|residual|shortcut|identity)"
 SIGNS = {"pre_norm": re.compile(rf"norm\w*\({X}\)"),
          "residual": re.compile(rf"return .*(\b{X} *\+|\+ *{X}\b)"),
          "post_norm": re.compile(r"return self\.\w*norm\w*\(", re.IGNORECASE)}
 
-
+NO_MASKS = ', masks="none"'
+# Code around a class that is built: of a library of JAX, and of one that takes q, k and v in one.
 JAX = {"flax": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
     params = {{"params": ...}}    # W_q, W_k, W_v and W_o, (d_in, d_out), by the names of its parts
-    return {}.apply(params, {})""",
+    return {}.apply(params, x)""",
        "haiku": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
     params = ...    # W_q, W_k, W_v and W_o, (d_in, d_out), by the names of its parts
-    return haiku.without_apply_rng(haiku.transform(lambda x: {}({}))).apply(params, x)""",
+    return haiku.without_apply_rng(haiku.transform(lambda x: {}(x))).apply(params, x)""",
        "equinox": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
     one = ...       # {}, with W_q, W_k, W_v and W_o, (d_in, d_out), in it
-    return jax.vmap(one)({})"""}
+    return jax.vmap(one)(x)"""}
+PACKED = """def kernel(q, k, v, keep):    # q, k and v are (b, h, i, d), as the result
+    packed = ...              # q, k and v together, as it takes them
+    return {}(packed)"""
 
 
 def of_jax(program):
@@ -46,21 +51,21 @@ def adapter(program, module=True):
     What the doctor knows is filled in, and what it does not know is ``...``. ``module``: whether a
     class makes modules of torch or Keras.
     """
-    name = getattr(program, "__name__", "program")
     if not isinstance(program, type):
-        return _kernel(program, name, name)
+        return _kernel(program)
     method = names.method_name(program) or "forward"
     function = getattr(program, method, None)
+    inside = _call(function, LAYER, 1)
     if of_jax(program):
-        built = f"{name}({_constructor(program, 'x.shape[-1]', 'n_heads')})"
-        return JAX[of_jax(program)].format(built, "x"), "doctor.examine(layer)"
-    if packed(function):
-        return _packed(name, _constructor(program, "q.shape[-1] * q.shape[1]", "q.shape[1]"))
-    inside, built = _call(function, LAYER, 1), _constructor(program, "d_model", "n_heads")
+        built = _built(program, "x.shape[-1]", "n_heads")
+        return JAX[of_jax(program)].format(built), "doctor.examine(layer)"
+    if inside == "packed":
+        built = _built(program, "q.shape[-1] * q.shape[1]", "q.shape[1]")
+        return PACKED.format(built), f"doctor.examine(kernel{NO_MASKS})"
     if not module:
-        return _of_arrays(f"{name}({_constructor(program, 'x.shape[-1]', 'n_heads')})", method,
-                          inside)
-    lines = ["def build(d_model, n_heads):", f"    return {name}({built})", "",
+        return _of_arrays(_built(program, "x.shape[-1]", "n_heads"), method, inside)
+    lines = ["def build(d_model, n_heads):",
+             f"    return {_built(program, 'd_model', 'n_heads')}", "",
              "def call(module, x, memory, keep):    # x is (b, i, d), memory (b, j, d)",
              *([f"    {KEEP.format('b, 1, i, j')}"] if "keep" in inside else []),
              f"    return module({inside})"]
@@ -71,69 +76,52 @@ def adapter(program, module=True):
     return "\n".join(lines), f"doctor.examine({', '.join(options)})"
 
 
-def _kernel(program, name, called):
-    """Return the code and call of a kernel."""
+def _kernel(program):
     inside = _call(program, KERNEL, 0)
     lines = ["def kernel(q, k, v, keep):    # q is (b, h, i, d)",
              *([f"    {KEEP.format('b, h, i, j')}"] if "keep" in inside else []),
-             f"    return {called}({inside})"]
+             f"    return {getattr(program, '__name__', 'program')}({inside})"]
     return "\n".join(lines), f"doctor.examine(kernel{'' if 'keep' in inside else NO_MASKS})"
-
-
-NO_MASKS = ', masks="none"'
-
-
-def _packed(name, built):
-    """Return the code and call of a class that takes q, k and v in one array."""
-    return "\n".join(["def kernel(q, k, v, keep):    # q, k and v are (b, h, i, d), as the result",
-                      "    packed = ...              # q, k and v together, as it takes them",
-                      f"    return {name}({built})(packed)"]), f"doctor.examine(kernel{NO_MASKS})"
 
 
 def _of_arrays(built, method, inside):
     """Return the code and call of a class that holds its weights as arrays."""
-    others = [", memory"] if "memory" in inside else []
-    others += [", keep=None"] if "keep" in inside else []
-    return "\n".join([f"def layer(x{others[0] if 'memory' in inside else ''}, W_q, W_k, W_v, W_o, "
-                      f"n_heads{others[-1] if 'keep' in inside else ''}):",
+    memory = ", memory" if "memory" in inside else ""
+    keep = ", keep=None" if "keep" in inside else ""
+    return "\n".join([f"def layer(x{memory}, W_q, W_k, W_v, W_o, n_heads{keep}):",
                       f"    one = {built}",
                       "    ...    # give it W_q, W_k, W_v and W_o, each (d_in, d_out)",
                       f"    return one.{method}({inside})"]), "doctor.examine(layer)"
 
 
-def packed(function):
-    """Return whether the only array that a method takes is q, k and v in one."""
-    try:
-        names.roles_of(function, skip=1, guess=True)
-    except names.PackedError:
-        return True
-    except (_subject.RefusalError, TypeError, ValueError):
-        pass
-    return False
-
-
-def _constructor(program, d_model, n_heads):
-    """Return the arguments of a constructor as code."""
+def _built(program, d_model, n_heads):
+    """Return the call of a constructor as code."""
     known = {names.KV_HEADS: "...", names.HEADS: n_heads,
              names.HEAD_WIDTH: f"{d_model} // {n_heads}", names.WIDTH: d_model}
+    try:
+        parameters = names.parameters(program)
+    except (TypeError, ValueError):
+        parameters = {}
     found = []
-    for one in _parameters(program):
-        word = names.plain(one.name)
+    for name, one in parameters.items():
+        word = names.plain(name)
         text = next((text for pattern, text in known.items() if pattern.fullmatch(word)), None)
         if text is None and one.default is one.empty:
-            value = names.by_name(one.name, 12, 3)
+            value = names.by_name(name, 12, 3)
             text = "..." if value is None else repr(value)
         if text is not None:
-            found.append(f"{one.name}={text}")
-    return ", ".join(found)
+            found.append(f"{name}={text}")
+    return f"{program.__name__}({', '.join(found)})"
 
 
 def _call(function, texts, skip):
     """Return the arguments of a call as code, by their roles."""
     try:
         roles = names.roles_of(function, skip=skip, guess=True)
+    except names.PackedError:
+        return texts["packed"]
     except (_subject.RefusalError, TypeError, ValueError):
-        return "x" if skip else "q, k, v"
+        return texts["unknown"]
     found = []
     for name, role in roles.items():
         text = texts.get(role, "...")
@@ -141,14 +129,6 @@ def _call(function, texts, skip):
             text = ADDED
         found.append(f"{name}={text}")
     return ", ".join(found)
-
-
-def _parameters(function):
-    try:
-        parameters = names.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
 
 
 def _source(function):
