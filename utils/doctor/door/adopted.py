@@ -10,8 +10,8 @@ def adopted(program, sample):
     ``sample``: such an object. The parts of a module are those of its object.
     """
     method = names.method_name(program)
-    backend = next(filter(None, map(backends.of_module, vars(sample).values())), None) if (
-        hasattr(sample, "__dict__")) else None
+    held = map(backends.of_module, getattr(sample, "__dict__", {}).values())
+    backend = next(filter(None, held), None)
     if not (backend and method):
         return None
 
@@ -22,8 +22,8 @@ def adopted(program, sample):
 
         def __init__(self, **given):
             super().__init__()
-            vars(self)["one"] = program(**given)
-            for name, part in vars(vars(self)["one"]).items():
+            one = vars(self)["one"] = program(**given)
+            for name, part in vars(one).items():
                 if isinstance(part, int) or backends.of_module(part):
                     setattr(self, name, part)
 
@@ -36,5 +36,5 @@ def adopted(program, sample):
 
     asked.__signature__ = names.signature(getattr(program, method))
     Around.__name__ = program.__name__
-    setattr(Around, "forward" if backend is backends.TORCH else "call", asked)
+    setattr(Around, backend.method, asked)
     return Around

@@ -109,13 +109,11 @@ def _keeps_default(name, one):
 
 def _value(function, name, d_model, n_heads):
     """Return what an argument without a default gets. Raises UnknownArgumentError."""
-    value = names.by_name(name, d_model, n_heads)
+    value, kind = names.by_name(name, d_model, n_heads), names.weight_of(name)[0]
     if value is None and name in "qkv":
         value = d_model // n_heads
-    if value is None and names.letter_of(name, names.WEIGHT):
-        value = np.zeros((d_model, d_model))  # its class gets others later
-    if value is None and names.letter_of(name, names.BIAS):
-        value = np.zeros(d_model)
+    if value is None and kind:  # its class gets others later
+        value = np.zeros((d_model, d_model) if kind == "W" else d_model)
     if value is None:
         value = _beside(function, name, d_model // n_heads)
     if value is None:

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from . import names
-from .plan import ATTENDING, AXES, KERNEL, MASKING, TABLES
+from .plan import ATTENDING, AXES, KERNEL, LAYER, MASKING, TABLES
 
 REPLACED = ("Without a mask it is causal, and a mask that is passed takes the place of the causal "
             "one; it was always passed.")
@@ -52,13 +51,15 @@ def entries(trial, made):
     ``made(plan)`` makes one that does not yet say what was assumed.
     """
     def one(plan, **more):
-        return made(plan)._replace(
-            sure=plan.sure, call=plan.said(), raises="" if plan.mask else trial.raises,
-            notes=(*notes(plan, trial.reading), *mixed), unasked=unasked(plan),
-            warning=warning(plan), **more)
+        found = made(plan)
+        options = found.options | {"causal": plan.causal, "masks": plan.masks}
+        options |= {"self_attention": plan.alone} if plan.base == LAYER else {}
+        missing = unasked(plan)
+        return found._replace(
+            options=options, sure=plan.sure, call=plan.said(), warning=warning(plan),
+            raises="" if plan.mask else trial.raises, notes=notes(plan, trial, missing),
+            unasked=" and ".join(missing), **more)
 
-    mixed = [MIXED.format(AXES[KERNEL][trial.mixed].removeprefix(", "))] if (
-        trial.mixed and trial.plan.base == KERNEL) else []
     first, *others = trial.meanings()
     others = [one(plan, likely=bool(plan.mask)) for plan in others]
     others += [one(plan, likely=trial.either() and not plan.angles) for plan in trial.further()]
@@ -67,27 +68,24 @@ def entries(trial, made):
 
 
 def unasked(plan):
-    """Return what of the attention is not examined by a plan, in words."""
-    parts = ["its mask"] if plan.masked and not plan.mask else []
-    parts += ["its mask"] if any(role == "none" for _, role in plan.roles) else []
-    return " and ".join([*parts, *(["its RoPE"] if of_position_0(plan) else [])])
+    """Return the parts of the attention that are not examined by a plan, in words."""
+    parts = []
+    if (plan.masked and not plan.mask) or any(role == "none" for _, role in plan.roles):
+        parts.append("its mask")
+    if plan.turned and plan.angles.table == TABLES[-1]:  # all angles are 0
+        parts.append("its RoPE")
+    return parts
 
 
-def of_position_0(plan):
-    """Return whether the angles that a program gets are all 0."""
-    return bool(plan.angles) and plan.angles.table == TABLES[-1] and any(
-        not names.of_positions(name) for name, role in plan.roles if role == "turn")
-
-
-def notes(plan, reading):
+def notes(plan, trial, missing):
     """Return sentences on what was assumed of a call, and on what is not examined."""
-    absent = [name for name in reading.absent if name != plan.masked]
+    absent = [name for name in trial.reading.absent if name != plan.masked]
     found = [REPLACED] if plan.replaced else []
     found += [NOT_PASSED.format(" and ".join(absent))] if absent else []
-    if of_position_0(plan):
-        found.append(POSITION_0)
-    if "its mask" in unasked(plan):
-        found.append(TO_EXAMINE)
+    found += [POSITION_0] if "its RoPE" in missing else []
+    found += [TO_EXAMINE] if "its mask" in missing else []
+    if trial.mixed and plan.base == KERNEL:
+        found.append(MIXED.format(AXES[KERNEL][trial.mixed].removeprefix(", ")))
     return tuple(found)
 
 
@@ -102,7 +100,6 @@ def warning(plan):
 
 def remark(plan):
     """Return a remark on a mask against the convention of its name, to follow what was said."""
-    if plan.masked == "key_padding_mask" and plan.mask and plan.base != KERNEL and (
-            plan.mask.kind in ATTENDING):
+    if plan.masked == "key_padding_mask" and plan.mask and plan.mask.kind in ATTENDING:
         return "; in PyTorch's own layers, a key_padding_mask is True where keys are masked"
     return ""

@@ -13,11 +13,11 @@ FIRST = ((12, 3), (12, 1))  # sizes that every class is to take, (d_model, n_hea
 
 def fixed(plan, sample, name):
     """Return the Entry of a class that does not take every size or has no weights, or None."""
-    torch = backends.TORCH.is_module(sample)
-    method = sample.forward if torch else sample.call
+    backend = backends.of_module(sample)
+    torch, method = backend is backends.TORCH, getattr(sample, backend.method)
     sides = set("qkv") <= {*names.roles_of(method).values()}
     if torch and sides and not [*sample.parameters()]:
-        return _without_weights(plan, name)
+        return _without_weights(plan, method, backend, name)
     if torch and not takes_width(plan.program):
         return _of_own_width(plan, sample)
     held = heads_of(sample)
@@ -32,7 +32,9 @@ def fixed(plan, sample, name):
         if not other:
             raise
         return other
-    return _without_weights(plan, name) if not torch and sides and not sample.weights else None
+    if torch or not sides or sample.weights:  # those of Keras are made by the first call
+        return None
+    return _without_weights(plan, method, backend, name)
 
 
 def _of_own_width(plan, sample):
@@ -51,11 +53,8 @@ def _of_own_width(plan, sample):
     return None
 
 
-def _without_weights(plan, name):
+def _without_weights(plan, method, backend, name):
     """Return the Entry of a class that is a kernel: it has no parameters."""
-    sample = plan.made(4, 1)
-    backend = backends.of_module(sample)
-    method = sample.forward if backend is backends.TORCH else sample.call
     argument = next(one for one, role in names.roles_of(method).items() if role == "q")
 
     def function(**given):

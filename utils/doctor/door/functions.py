@@ -54,6 +54,5 @@ def _entry(program, trial, framework):
 
         adapted.__name__, adapted.program = getattr(program, "__name__", "program"), program
         said = plan.said()
-        options = {"framework": framework, "masks": plan.masks, "causal": plan.causal}
-        return Entry(adapted, "kernel", options, f"{said[0].upper()}{said[1:]}")
+        return Entry(adapted, "kernel", {"framework": framework}, said[0].upper() + said[1:])
     return entry.entries(trial, made)

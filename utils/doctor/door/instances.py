@@ -13,7 +13,7 @@ from .constructors import heads_of
 from .entry import Entry
 from .plan import LAYER
 from .surroundings import promise, surroundings
-from .trial import tried
+from .trial import changed, tried
 
 IS_CAUSAL = ("Is it to be causal, as {}? Its outputs depend on later tokens: `causal=True` "
              "examines that.")
@@ -21,46 +21,47 @@ IS_CAUSAL = ("Is it to be causal, as {}? Its outputs depend on later tokens: `ca
 
 def of_instance(module, name, held=None):
     """Return the Entry of a module that is built, so its sizes cannot be chosen."""
-    backend = backends.of_module(module)
-    if not backend:
+    if not backends.of_module(module):
         raise _subject.RefusalError("is neither a class, a torch module nor a Keras layer")
     held = held or heads_of(module)
     if not held:
         raise _subject.RefusalError("has no number of heads that can be read; pass `n_heads=…`")
-    d_model, whole, norms = guess.width(module, None), module, {}
-    if backend is backends.TORCH:
-        norms = bare.taken(module)
-        module, gone = bare.bared(copy.deepcopy(module))
-        name += f" ({gone})" if gone else ""
-    trial = of_module(module, d_model, held)
+    d_model = guess.width(module, None)
+    sample, norms, gone = without_norms(module)
+    name += f" ({gone})" if gone else ""
+    trial = of_module(sample, d_model, held)
     heads = "one head" if held == 1 else f"{held} heads"
     said = f"{name} has d_model = {d_model} and {heads}, it is "
-    found = of_trial(module, trial, said, {"n_heads": held})
-    return about_norms(found, trial, whole, norms)
+    found = of_trial(sample, trial, said, {"n_heads": held})
+    return about_norms(found, trial, module, norms)
+
+
+def without_norms(module, layer_norms=False):
+    """Return (a copy of a torch module without its norms, {name: class} of them, what is gone)."""
+    if not backends.TORCH.is_module(module):
+        return module, {}, ""
+    sample, gone = bare.bared(copy.deepcopy(module), layer_norms)
+    return sample, bare.taken(module, layer_norms), gone
 
 
 def of_module(module, d_model, n_heads):
     """Return the Trial of a torch module or Keras layer."""
-    target = target_of(module, n_heads)
-    method = module.forward if hasattr(module, "forward") else module.call
-    return tried(target, method, LAYER, d_model, program=module)
+    method = getattr(module, backends.of_module(module).method)
+    return tried(target_of(module, n_heads), method, LAYER, d_model, program=module)
 
 
-def of_trial(program, trial, name, options):
-    """Return the Entry of what a Trial has found out; ``options`` may have the Form's "heads"."""
-    n_heads = trial.target.n_heads
+def of_trial(program, trial, name, options, heads=None):
+    """Return the Entry of what a Trial has found out; ``heads``: of the Form."""
     around, words = surroundings(trial)
-    options = dict(options)
-    heads = options.pop("heads", (1, None) if n_heads == 1 and "n_heads" not in options else None)
     signs = promise(trial)
     if len(signs) == 2:
         trial = trial._replace(plan=replace(trial.plan, causal=True))
 
     def made(plan):
-        form = ({"heads": heads} if heads else {}) | ({"square": True} if plan.square else {})
-        return Entry(program, "layer", options | around | {
-            "call": caller(plan, n_heads), "self_attention": plan.alone, "causal": plan.causal,
-            "masks": plan.masks}, f"{name}{plan.said()}{entry.remark(plan)}{words}", form)
+        call = caller(plan, trial.target.n_heads)
+        said = f"{name}{plan.said()}{entry.remark(plan)}{words}"
+        return Entry(program, "layer", options | around | {"call": call}, said,
+                     {"heads": heads, "square": plan.square})
 
     found = entry.entries(trial, made)
     if len(signs) != 1:
@@ -70,14 +71,11 @@ def of_trial(program, trial, name, options):
                           others=(*found.others, causal._replace(likely=False)))
 
 
-def caller(plan, n_heads):
+def caller(plan, held):
     """Return ``call(module, x, memory, keep, n_heads=None)`` for the doctor, by a plan."""
-    fixed = n_heads
-
     def call(module, x, memory, keep, n_heads=None):
-        sides = (x, x, x) if plan.alone else (x, memory, memory)
-        target = Target(module, x, n_heads or heads_of(module) or fixed)
-        return carried_out(target, plan, sides, keep)
+        target = Target(module, x, n_heads or heads_of(module) or held)
+        return carried_out(target, plan, plan.sides(x, memory), keep)
     return call
 
 
@@ -89,19 +87,9 @@ def about_norms(found, trial, whole, norms):
     if not norms:
         return found
     kinds = " and ".join(sorted(set(norms.values())))
-    leak = kinds if _leaks(trial, target_of(whole, trial.target.n_heads)) else ""
+    if trial.plan.causal:
+        with_norms = trial._replace(target=target_of(whole, trial.target.n_heads))
+        if changed(with_norms, np.s_[:, -1])[:, 0].any():  # outputs depend on later tokens
+            return found._replace(leak=kinds)
     note = f"Its {kinds} was taken out and is not examined."
-    return found._replace(leak=leak, notes=(*found.notes, *([] if leak else [note])))
-
-
-def _leaks(trial, target):
-    """Return whether outputs of a causal program depend on later tokens with all its norms."""
-    if not trial.plan.causal:
-        return False
-    outs, (x, memory, _) = [], trial.sides
-    for factor in (1.0, -2.0):
-        memory = memory.copy()
-        memory[:, -1] *= factor
-        sides = (memory,) * 3 if trial.plan.alone else (x, memory, memory)
-        outs.append(target.answer(trial.plan, sides))
-    return bool((np.abs(outs[1] - outs[0])[:, 0] > 1e-5).any())
+    return found._replace(notes=(*found.notes, note))

@@ -1,6 +1,5 @@
 """A torch module or Keras layer as people write it: built and called by its arguments' names."""
 
-import copy
 from dataclasses import replace
 
 from .. import _subject, backends
@@ -8,10 +7,10 @@ from ..modules import bare, guess, libraries
 from . import objects
 from .adapter import of_jax
 from .adopted import adopted
-from .constructors import BuildPlan, heads_of, needs_heads
+from .constructors import BuildPlan, needs_heads
 from .fixed import FIRST, fixed
-from .guesses import are_sizes, flags, guesses
-from .instances import about_norms, of_instance, of_module, of_trial
+from .guesses import check, flags, guesses
+from .instances import about_norms, of_instance, of_module, of_trial, without_norms
 
 GROUPED = (6, 4)  # heads and their width, for a class that may have fewer heads of k and v
 SIZES = (FIRST[0], (12, 2), (16, 4), (64, 8), (512, 8), FIRST[1])   # d_model, heads; in turn
@@ -88,44 +87,31 @@ def _of_class(plan, layer_norms=False):
         return _of_class(replace(plan, program=around), layer_norms)
     if not backend:
         return objects.layer(plan, whole, name)
-    torch, sample, norms = backend is backends.TORCH, whole, {}
-    if torch:
-        norms = bare.taken(whole, layer_norms)
-        sample, gone = bare.bared(copy.deepcopy(whole), layer_norms)
-        name += f"{gone}, " if gone else ""
-    if plan.meant:
-        _check_guess(plan, sample)
+    sample, norms, gone = without_norms(whole, layer_norms)
+    name += f"{gone}, " if gone else ""
+    check(plan, sample)
     found = fixed(plan, sample, name)
     if found:
         return found
+    torch = backend is backends.TORCH
 
     def build(d_model, n_heads):
         made = plan.made(d_model, n_heads)
         return bare.bared(made, layer_norms)[0] if torch else made
 
     build.__name__ = plan.program.__name__
-    form = {"heads": GROUPED} if torch and _grouped(build) else {}
-    name += f"and with {GROUPED[0]} heads of q and 2 of k and v, " if form else ""
+    heads = (1, None) if plan.n_heads == 1 else None
+    if torch and _grouped(build):
+        heads = GROUPED
+        name += f"and with {GROUPED[0]} heads of q and 2 of k and v, "
     trial = of_module(sample, plan.d_model, plan.n_heads)
-    found = about_norms(of_trial(build, trial, name, form), trial, whole, norms)
+    found = about_norms(of_trial(build, trial, name, {}, heads), trial, whole, norms)
     further = []
     if torch and libraries.norms(sample) and not layer_norms:
         further = [_of_class(plan, layer_norms=True)._replace(likely=False)]
     guessed = [f"{one} = {kind}" for one, kind in plan.meant if not isinstance(kind, bool)]
     notes = [f"Guessed, as the names do not say it: {', '.join(guessed)}."] if guessed else []
     return found._replace(others=(*found.others, *further), notes=(*found.notes, *notes))
-
-
-def _check_guess(plan, sample):
-    """Raise RefusalError for a class whose arguments were guessed, if they are no such sizes."""
-    def width(module):
-        trial = of_module(module, plan.d_model, plan.n_heads)
-        return trial.target.answer(trial.plan, trial.sides).shape[-1]
-
-    sizes = [kind for _, kind in plan.meant if not isinstance(kind, bool)]
-    if sizes and not (heads_of(sample) in (None, plan.n_heads) and width(sample) == plan.d_model
-                      and are_sizes(plan, width)):
-        raise _subject.RefusalError(f"is no attention of width {plan.d_model} if built so")
 
 
 def _grouped(build):

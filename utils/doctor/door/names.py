@@ -109,11 +109,12 @@ class Reading(NamedTuple):
     ``roles``: ((argument, role), …) of those that always get something. ``masks``: ((argument,
     role), …) of those that may be the mask, the likeliest first; ``needed``: the one without a
     default. ``flags``: arguments that turn a causal mask on. ``absent``: optional arguments that
-    get nothing.
+    get nothing. ``named``: those of ``masks`` that are called so.
     """
 
     roles: tuple
     masks: tuple = ()
+    named: tuple = ()
     needed: str = ""
     flags: tuple = ()
     absent: tuple = ()
@@ -179,10 +180,13 @@ def of_positions(name):
     return "pos" in plain(name) and "emb" not in name
 
 
-def letter_of(name, pattern):
-    """Return which of q, k, v, o a name such as W_q or key_bias means, or ""."""
-    found = pattern.fullmatch(name)
-    return (found["a"] or found["b"])[0].lower() if found else ""
+def weight_of(name):
+    """Return ("W" or "b", one of q, k, v, o) for a name such as W_q or key_bias, or ("", "")."""
+    for kind, pattern in (("W", WEIGHT), ("b", BIAS)):
+        found = pattern.fullmatch(name)
+        if found:
+            return kind, (found["a"] or found["b"])[0].lower()
+    return "", ""
 
 
 def roles_of(function, aside=(), skip=0, guess=False):
@@ -241,31 +245,20 @@ def readings(function, aside=()):
     roles, given = roles_of(function, aside), parameters(function)
     optional = [name for name, one in given.items() if one.default is None and name not in roles]
     named = [pair for pair in roles.items() if pair[1] in MASKS]
-    further = [(name, "padding" if PADDING.fullmatch(plain(name)) else "mask")
-               for name in optional if MASK.fullmatch(plain(name))]
+    others = tuple(pair for pair in roles.items() if pair not in named)
+    needed = next((name for name, _ in named if given[name].default is inspect.Parameter.empty), "")
+    named += [(name, "padding" if PADDING.fullmatch(plain(name)) else "mask")
+              for name in optional if MASK.fullmatch(plain(name))]
     absent = [name for name in optional if plain(name) != "training"
               and not re.search("return|output|need|scale|drop", name.lower())]
-    needed = next((name for name, _ in named if given[name].default is inspect.Parameter.empty), "")
-    masks = named + further + [(name, "mask") for name in absent if name not in dict(further)]
+    masks = named + [(name, "mask") for name in absent if name not in dict(named)]
     flags = tuple(name for name, one in given.items() if is_flag(name, one) or (
         roles.get(name) == "off" and FLAG.fullmatch(plain(name))))
-    others = tuple(pair for pair in roles.items() if pair not in named)
-    first = Reading(others, tuple(masks), needed, flags, tuple(absent))
+    first = Reading(others, tuple(masks), tuple(dict(named)), needed, flags, tuple(absent))
     yield first
     if not SIDED & {role for _, role in others}:
         for several in ("[q, k, v]", "[x, memory]"):
             yield first._replace(roles=tuple((name, several if role == "x" else role)
                                              for name, role in others))
     if needed:
-        yield first._replace(roles=(*others, (needed, "none")), masks=(), needed="")
-
-
-def looks_back(end, start):
-    """Return whether a program hides later tokens, or means to.
-
-    ``end``, ``start``: which outputs change with the last token, and with the first one. It may
-    look one token too far, or the wrong way round; and where it may look at none, as the first
-    output of a mask that is off by one, it may look at all.
-    """
-    ahead = bool(end[0] and not start[1:-1].any())
-    return ahead or not end[1:-1].any() or bool(start[-1] and not end[1:-2].any())
+        yield first._replace(roles=(*others, (needed, "none")), masks=(), named=(), needed="")

@@ -1,6 +1,7 @@
 """A class that is no module and holds its weights as arrays, which the doctor can write."""
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,43 +36,43 @@ def layer(plan, sample, name):
             "is neither a torch module nor a Keras layer, and holds no arrays that are called W_q, "
             "W_k and W_v")
 
-    def made(weights, n_heads, transposed=False):
+    def bound(weights, n_heads, transposed=False):
         one = plan.made(weights["W_q"].shape[1], n_heads)
         for path, (kind, some) in held.items():
-            w = [checks.to_numpy(weights[f"{kind}_{letter}"]) for letter in some]
-            w = backends.like(np.concatenate(w, axis=-1), weights["W_q"])
+            w = joined(weights, kind, some, transposed)
             one_row = kind == "b" and getattr(arrays[path], "ndim", 1) == 2
-            _put(one, path, w.T if transposed and kind == "W" else w[None] if one_row else w,
-                 n_heads)
-        return one
+            _put(one, path, w[None] if one_row else w, n_heads)
+        return getattr(one, method)
 
-    def ask(one, **given):
-        return getattr(one, method)(**given)
-
-    one = Weighted(made, getattr(sample, method), ask, (*letters["W"],), (*letters["b"],))
+    one = Weighted(bound, getattr(sample, method), letters["W"], letters["b"])
     first = next(iter(arrays.values()))
     return entry_of(one, plan.d_model, plan.n_heads, backends.of(
         first[0] if isinstance(first, list) else first), f"{name}{method} is ")
 
 
+def joined(weights, kind, letters, transposed):
+    """Return the weights or biases of some letters in one array; ``transposed``: (out, in)."""
+    parts = [checks.to_numpy(weights[f"{kind}_{letter}"]) for letter in letters]
+    array = np.concatenate(parts, axis=-1)
+    return backends.like(array.T if transposed and kind == "W" else array, weights["W_q"])
+
+
 class Weighted(NamedTuple):
-    """A program that gets a weight set: ``ask(made(weights, n_heads, transposed), **arguments)``.
+    """A program that gets a weight set: ``bound(weights, n_heads, transposed)(**arguments)``.
 
     ``function`` has the arguments, of which ``aside`` are known. ``matrices`` and ``biases`` are
     the letters of those that it takes.
     """
 
-    made: object
-    function: object
-    ask: object
-    matrices: tuple
-    biases: tuple
+    bound: Callable
+    function: Callable
+    matrices: str = "qkvo"
+    biases: str = "qkvo"
     aside: tuple = ()
 
     def target(self, weights, n_heads, like, transposed=False):
         """Return a Target that holds these weights."""
-        one = self.made(weights, n_heads, transposed)
-        return Target(lambda **given: self.ask(one, **given), like, n_heads)
+        return Target(self.bound(weights, n_heads, transposed), like, n_heads)
 
 
 def entry_of(one, d_model, n_heads, backend, name):
@@ -81,19 +82,17 @@ def entry_of(one, d_model, n_heads, backend, name):
         d_in=d_model, d_model=d_model, d_out=d_model).items()}
     trial = tried(one.target(weights, n_heads, like), one.function, LAYER, d_model, one.aside)
     unbiased = "".join(letter for letter in "qkvo" if letter not in one.biases)
-    form = {"unbiased": unbiased, "no_output": "o" not in one.matrices, "equal_widths": True}
-    form |= {"heads": (1, None)} if n_heads == 1 else {}
+    form = {"unbiased": unbiased, "no_output": "o" not in one.matrices, "equal_widths": True,
+            "heads": (1, None) if n_heads == 1 else None}
     transposed = _is_transposed(one, weights, trial, form)
 
     def made(plan):
         def program(x, memory, weights, n_heads, keep):
-            sides = (x, x, x) if plan.alone else (x, memory, memory)
-            return carried_out(one.target(weights, n_heads, x, transposed), plan, sides, keep)
+            target = one.target(weights, n_heads, x, transposed)
+            return carried_out(target, plan, plan.sides(x, memory), keep)
 
-        options = {"self_attention": plan.alone, "causal": plan.causal, "framework": backend.name,
-                   "masks": plan.masks}
         said = f"{name}{plan.said()}" + "; its weights are (out, in)" * transposed
-        return Entry(program, "layer", options, said, form)
+        return Entry(program, "layer", {"framework": backend.name}, said, form)
     return entry.entries(trial, made)
 
 
@@ -130,10 +129,7 @@ def _held(sample, d_model):
 
 
 def _paths(home, before=(), depth=3):
-    """Yield the paths to the arrays in an object, its parts, and their dicts.
-
-    A list of arrays, one for each head, has one path.
-    """
+    """Yield the paths to the arrays, and lists of arrays, in an object, its parts, and dicts."""
     items = home if isinstance(home, dict) else getattr(home, "__dict__", {})
     for name, value in items.items():
         path = (*before, name)
@@ -151,10 +147,7 @@ def _at(home, path):
 
 
 def _put(home, path, array, n_heads):
-    """Write an array to a path; a list gets the columns of one head each.
-
-    Heads that take only so many rows, as those of a split input, get these.
-    """
+    """Write an array to a path; a list gets the columns of one head each, in the rows it takes."""
     *before, last = path
     owner, old = _at(home, before), _at(home, path)
     if isinstance(old, list):
@@ -172,10 +165,8 @@ def _meaning(path):
     kind = "b" if re.fullmatch(r"(b|bias(es)?|beta)(_?qkv)?", words[-1]) else "W"
     if PACKED.fullmatch(words[-1].lower()):
         return kind, "qkv"
-    for its_kind, pattern in (("b", names.BIAS), ("W", names.WEIGHT)):
-        letter = names.letter_of(words[-1], pattern)
-        if letter:
-            return its_kind, letter
+    if any(names.weight_of(words[-1])):
+        return names.weight_of(words[-1])
     letters = [letter for word in reversed(words) if (letter := guess.letter(word))]
     known = len(words) == 1 or any(HELD.fullmatch(word.lower()) for word in words[-2:])
     return (kind, letters[0]) if letters and known else ""

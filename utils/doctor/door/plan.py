@@ -5,6 +5,7 @@ A new layout is a string in a table of this file, and a new word one in ``names`
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -44,9 +45,9 @@ ATTENDING = (Kind("True = may attend", lambda keep: keep),
              Kind("1 = may attend", lambda keep: keep.astype("float64")))
 MASKING = (Kind("True = masked", lambda keep: ~keep),
            Kind("1 = masked", lambda keep: (~keep).astype("float64")))
-ADDED = (Kind("added to the scores, 0 = may attend and −∞ = masked",
-              lambda keep: np.where(keep, 0.0, -np.inf)),)
-KINDS = (*ATTENDING, *MASKING, *ADDED)   # in this order: the first that masks is taken
+KINDS = (*ATTENDING, *MASKING,           # in this order: the first that masks is taken
+         Kind("added to the scores, 0 = may attend and −∞ = masked",
+              lambda keep: np.where(keep, 0.0, -np.inf)))
 LENGTHS = {KERNEL: Kind("the number of real keys"), LAYER: Kind("the number of real tokens")}
 
 
@@ -120,12 +121,21 @@ class CallPlan:
             role for _, role in self.roles}
 
     @property
+    def turned(self):
+        """The arguments that get a table of angles."""
+        return [name for name, role in self.roles
+                if role == "turn" and not names.of_positions(name)]
+
+    def sides(self, x, memory):
+        """Return what a layer gets for q, k and v."""
+        return (x, x, x) if self.alone else (x, memory, memory)
+
+    @property
     def pieces(self):
         """The axes, of base, along which the program is called piece by piece."""
-        held = set(self.axes) | ({"h"} if self.base == LAYER else set())
         one_mask = self.base == KERNEL and self.mask and "b" not in self.mask.axes
         return [axis for axis in self.base.split()[:-2]
-                if axis not in held or (axis == "b" and one_mask)]
+                if axis not in self.axes or (axis == "b" and one_mask)]
 
     @property
     def masks(self):
@@ -133,10 +143,8 @@ class CallPlan:
         if not self.mask or self.switch:
             return "none"
         kernel, axes = self.base == KERNEL, set(self.mask.axes)
-        if not self.mask.kind.made:
-            return "lengths" if kernel else "padding"
         if "i" not in axes:
-            return "padding"
+            return "lengths" if kernel and not self.mask.kind.made else "padding"
         if "h" in axes or (kernel and not self.mask.said):
             return "any"
         return "heads alike" if kernel or "b" in axes or "b" in self.pieces else "one for all"
@@ -150,8 +158,6 @@ class CallPlan:
         if self.switch:
             return text
         text += ", causal by its own mask" * self.causal
-        if not self.masked:
-            return text
         if not self.mask:
             return text
         return f"{text}; {self.masked}: {self.mask.words()}{'' if self.sure else ASSUMED}"
@@ -162,14 +168,13 @@ def arranged(array, base, axes):
 
     Of an axis that is missing, the first element is taken.
     """
-    held, wanted = base.split(), axes.split()
-    letters = [letter for letter in "".join(wanted) if letter != "1"]
+    held, letters = base.split(), [axis for axis in axes if axis not in " 1"]
+    size = dict(zip(held, array.shape, strict=True))
     array = array[tuple(slice(None) if axis in letters else 0 for axis in held)]
     kept = [axis for axis in held if axis in letters]
-    size = dict(zip(kept, array.shape, strict=True))
-    shape = [int(np.prod([size.get(letter, 1) for letter in word])) for word in wanted]
-    order = [kept.index(letter) for letter in letters]
-    return np.ascontiguousarray(array.transpose(order)).reshape(shape)
+    array = array.transpose([kept.index(letter) for letter in letters])
+    shape = [math.prod(size.get(letter, 1) for letter in word) for word in axes.split()]
+    return np.ascontiguousarray(array).reshape(shape)
 
 
 def back(array, base, axes, size):
@@ -177,25 +182,22 @@ def back(array, base, axes, size):
 
     ``size``: {axis: length} of all axes but the last of base, which may have any length.
     """
-    letters = [letter for letter in "".join(axes.split()) if letter != "1"]
+    letters = [axis for axis in axes if axis not in " 1"]
     held = [axis for axis in base.split() if axis in letters]
     array = array.reshape([size.get(letter, -1) for letter in letters])
     array = array.transpose([letters.index(axis) for axis in held])
     return array.reshape([size.get(axis, -1) for axis in base.split()])
 
 
-def calls(readings, base):
-    """Yield the CallPlans without a mask of a program with these readings, the likeliest first.
-
-    ``readings``: tuples of (argument, role), as of ``names.readings``.
-    """
-    for roles in readings:
-        turned = any(role == "turn" for _, role in roles)
-        tables = [Angles(axes, whole) for whole in (True, False) for axes in ANGLES]
-        for axes, angles in itertools.product(AXES[base], tables if turned else [None]):
-            plan = CallPlan(base, roles, axes, angles)
-            yield from [replace(plan, square=True)] if plan.alone else [
-                plan, replace(plan, square=True)]
+def calls(roles, base):
+    """Yield the CallPlans without a mask of a program with these roles, the likeliest first."""
+    tables = [Angles(axes, whole) for whole in (True, False) for axes in ANGLES]
+    turned = any(role == "turn" for _, role in roles)
+    for axes, angles in itertools.product(AXES[base], tables if turned else [None]):
+        plan = CallPlan(base, roles, axes, angles)
+        if not plan.alone:
+            yield plan
+        yield replace(plan, square=True)
 
 
 def masks(plan, role):

@@ -8,6 +8,7 @@ from ... import checks
 from .. import backends
 from ..faulty.layer import normalised
 from ..modules import guess, libraries, slots
+from .call import each
 
 
 def surroundings(trial):
@@ -37,9 +38,8 @@ def surroundings(trial):
     elif _near(left, normalised(x, -1)):
         found |= {"residual": True, "post_norm": True}
     if not found.get("post_norm") and libraries.norms(module):
-        moved = {id(side): side + 1.0 for side in trial.sides}
         outs = [trial.target.answer(trial.plan, sides) - (sides[0] if found else 0) for sides in (
-            trial.sides, [moved[id(side)] for side in trial.sides])]
+            trial.sides, each(lambda side: side + 1.0, trial.sides))]
         if _near(*outs):
             found["pre_norm"] = True
     words = [text for key, text in (("pre_norm", "a LayerNorm first"),

@@ -10,7 +10,7 @@ import numpy as np
 from .. import _subject
 from ..levels import dropout
 from . import names
-from .call import Target
+from .call import Target, each
 from .plan import KERNEL, KINDS, TABLES, CallPlan, calls, masks
 
 N_Q, N_K = 5, 7
@@ -36,6 +36,10 @@ class Trial(NamedTuple):
     raises: str = ""
     mixed: str = ""
 
+    def of(self, plan):
+        """Return this Trial with another plan, and with sides of its sizes."""
+        return self._replace(plan=plan, sides=_sides(plan, self.sides[0].shape[-1]))
+
     def meanings(self):
         """Return the plan, and those with another meaning of its mask, and then without a mask."""
         found = {self.plan.mask and self.plan.mask.words(): self.plan}
@@ -45,32 +49,25 @@ class Trial(NamedTuple):
         rest = self.fits and not (self.plan.always or self.plan.sure)
         return [*found.values(), *([replace(self.plan, mask=None)] if rest else [])]
 
-    def exchanged(self):
-        """Return the plan where x gives keys and values and memory the queries, or None.
-
-        So some write it, as in a decoder: (x, y), with the queries from y.
-        """
-        sides = {"x": "memory", "memory": "x"}
-        if not sides.keys() <= {role for _, role in self.plan.roles}:
-            return None
-        other = replace(self.plan, square=True, mask=None, sure=True, masked="", roles=tuple(
-            (name, sides.get(role, role)) for name, role in self.plan.roles))
-        one = self._replace(plan=other, sides=_sides(other, self.sides[0].shape[-1]))
-        return _with_mask(_with_order(one))
-
     def either(self):
         """Return whether the names leave open which side gives keys and values."""
-        return any(role == "memory" and (names.EITHER.fullmatch(names.plain(name))
-                                         or names.X.fullmatch(names.plain(name)))
-                   for name, role in self.plan.roles)
+        words = [names.plain(name) for name, role in self.plan.roles if role == "memory"]
+        return any(names.EITHER.fullmatch(word) or names.X.fullmatch(word) for word in words)
 
     def further(self):
-        """Return the plans with the sides exchanged, and with other tables of angles."""
-        angles, turned = self.plan.angles, [name for name, role in self.plan.roles
-                                            if role == "turn" and not names.of_positions(name)]
-        other = self.exchanged()
-        return [replace(self.plan, angles=angles._replace(table=one))
-                for one in TABLES[1:] if turned] + ([other.plan] if other else [])
+        """Return the plans with other tables of angles, and with the sides exchanged.
+
+        Some write a decoder as (x, y), where x gives keys and values and y the queries.
+        """
+        plan = self.plan
+        found = [replace(plan, angles=plan.angles._replace(table=one))
+                 for one in TABLES[1:] if plan.turned]
+        sides = {"x": "memory", "memory": "x"}
+        if sides.keys() <= {role for _, role in plan.roles}:
+            other = replace(plan, square=True, mask=None, sure=True, masked="", roles=tuple(
+                (name, sides.get(role, role)) for name, role in plan.roles))
+            found.append(_with_mask(_with_order(self.of(other))).plan)
+        return found
 
 
 def tried(target, function, base, width=0, aside=(), program=None):
@@ -84,7 +81,7 @@ def tried(target, function, base, width=0, aside=(), program=None):
         found, refusal = _callable(target, reading, base, width)
         problem = problem or refusal
         if found:
-            if _is_random(found):
+            if changed(found, np.s_[:0]).any():  # it is random
                 quiet = found.target._replace(ask=dropout.without(found.target.ask, program))
                 found = _callable(quiet, reading, base, width)[0] or found
             return _with_flags(_with_mask(_with_order(found)), function)
@@ -92,16 +89,12 @@ def tried(target, function, base, width=0, aside=(), program=None):
 
 
 def _callable(target, reading, base, width):
-    """Return (Trial, RefusalError): the first plan in which examples and heads stay apart, or any.
-
-    The error is that of the first plan.
-    """
+    """Return (Trial, first error): the first in which examples and heads stay apart, or any."""
     usable, problem = None, None
     for plan in _opened(reading, base):
-        sides = _sides(plan, width)
-        one = Trial(target, plan, reading, sides)
+        one = Trial(target, plan, reading, _sides(plan, width))
         try:
-            target.answer(plan, sides)
+            target.answer(plan, one.sides)
             apart = _apart(one)
         except _subject.RefusalError as refusal:
             problem = problem or refusal
@@ -115,7 +108,7 @@ def _callable(target, reading, base, width):
 def _opened(reading, base):
     """Yield the plans of a reading; a mask that is needed masks nothing, in some way."""
     role = dict(reading.masks).get(reading.needed)
-    for plan in calls([reading.roles], base):
+    for plan in calls(reading.roles, base):
         yield from [replace(plan, masked=reading.needed, mask=mask, always=True)
                     for mask in masks(plan, role)] if reading.needed else [plan]
 
@@ -127,88 +120,69 @@ def _sides(plan, width):
     if plan.base == KERNEL:
         return tuple(rng.standard_normal((2, 3, n, d)) for n, d in (
             (N_Q, 4), (n_k, 4), (n_k, 4 if plan.square else 6)))
-    x, memory = (rng.standard_normal((2, n, width)) for n in (N_Q, n_k))
-    return (x, x, x) if plan.alone else (x, memory, memory)
+    return plan.sides(*(rng.standard_normal((2, n, width)) for n in (N_Q, n_k)))
 
 
-def _changed(trial, change, sides=None):
-    """Return where an output differs, (b, …, i), after ``change(k or v)`` has been called."""
-    sides = sides or trial.sides
-    before = trial.target.answer(trial.plan, sides)
-    copies = {id(side): side.copy() for side in sides}
-    for side in {id(side): side for side in sides[1:]}:
-        change(copies[side])
-    after = trial.target.answer(trial.plan, [copies[id(side)] for side in sides])
+def changed(trial, index):
+    """Return where an output differs, (b, …, i), after k[index] and v[index] have been changed."""
+    before = trial.target.answer(trial.plan, trial.sides)
+    copies = each(np.copy, trial.sides)
+    for side in {id(side): side for side in copies[1:]}.values():
+        side[index] *= -2.0  # no shift, which a LayerNorm would undo
+    after = trial.target.answer(trial.plan, copies)
     return np.abs(after - before).max(axis=-1) > SAME
-
-
-def _scaled(*index):
-    """Return a function that changes a token; no shift, which a LayerNorm would undo."""
-    def change(side):
-        side[index] *= -2.0
-    return change
 
 
 def _apart(trial):
     """Return whether no token of an example, or of a head, changes another one."""
-    heads = (slice(None),) * (trial.plan.base == KERNEL)
-    if _changed(trial, _scaled(0, *heads, -1))[1:].any() or (
-            _changed(trial, _scaled(-1, *heads, 0))[:-1].any()):
+    if changed(trial, np.s_[0, ..., -1, :])[1:].any() or (
+            changed(trial, np.s_[-1, ..., 0, :])[:-1].any()):
         return False
-    return not heads or not _changed(trial, _scaled(slice(None), 0))[:, 1:].any()
-
-
-def _is_random(trial):
-    return _changed(trial, lambda side: None).any()
+    return trial.plan.base != KERNEL or not changed(trial, np.s_[:, 0])[:, 1:].any()
 
 
 def _with_order(trial):
     """Return a Trial that knows whether later tokens are hidden, where n_q is n_k."""
-    plan, (q, k, v) = trial.plan, trial.sides
-    sides = trial.sides if k is q else (q, k[..., :N_Q, :].copy(), v[..., :N_Q, :].copy())
-    if k is v and k is not q:
-        sides = (q, sides[1], sides[1])
+    one = trial.of(replace(trial.plan, square=True))
     try:
-        heads = (slice(None),) * (plan.base == KERNEL)
-        end, start = (_changed(trial, _scaled(0, *heads, n), sides)[0] for n in (-1, 0))
+        end, start = (changed(one, np.s_[0, ..., n, :])[0].reshape(-1, N_Q).any(axis=0)
+                      for n in (-1, 0))
     except _subject.RefusalError:
         return trial
-    if heads:
-        end, start = end.any(axis=0), start.any(axis=0)
-    return trial._replace(plan=replace(plan, causal=bool(
-        start.any() and names.looks_back(end, start))))
+    causal = bool(start.any() and _looks_back(end, start))
+    return trial._replace(plan=replace(trial.plan, causal=causal))
+
+
+def _looks_back(end, start):
+    """Return whether a program hides later tokens, or means to, by where both ends matter."""
+    wrong_way_round = bool(end[0] and not start[1:-1].any())
+    too_far_by_one = bool(start[-1] and not end[1:-2].any())
+    return wrong_way_round or not end[1:-1].any() or too_far_by_one  # an output of none may be any
 
 
 def _with_mask(trial):
     """Return a Trial with a mask that hides what it should, and no more; or one that just fits."""
-    fits, raises = [], ""
-    for square in (False, True) if not trial.plan.square and not trial.plan.alone else (False,):
-        plan = replace(trial.plan, square=square or trial.plan.square)
-        one = trial._replace(plan=plan, sides=_sides(plan, trial.sides[0].shape[-1]))
+    fits, raises, named = [], "", trial.reading.named
+    for square in dict.fromkeys((trial.plan.square, True)):
+        one = trial.of(replace(trial.plan, square=square))
         for name, role in trial.reading.masks:
-            for mask in masks(plan, role):
-                other = replace(plan, masked=name, mask=mask)
+            for mask in masks(one.plan, role):
+                other = one._replace(plan=replace(one.plan, masked=name, mask=mask))
                 try:
-                    right = _masks(one, other)
+                    right = _masks(other)
                 except _subject.RefusalError as refusal:
-                    raises = raises or (own(refusal.__cause__) if name in _named(trial) else "")
+                    raises = raises or (_own(refusal.__cause__) if name in named else "")
                     continue
                 if right:
-                    return _with_replaced(one._replace(plan=other, fits=tuple(fits)))
-                fits += [other] if name in _named(trial) else []
+                    return _with_replaced(other._replace(fits=tuple(fits)))
+                fits += [other.plan] if name in named else []
     return _unsure(trial, fits, raises)
-
-
-def _named(trial):
-    """Return the arguments that are masks by their names."""
-    return [name for name, _ in trial.reading.masks
-            if name not in trial.reading.absent or names.MASK.fullmatch(names.plain(name))]
 
 
 def _unsure(trial, fits, raises):
     """Return a Trial whose mask was not seen to mask in any way."""
     fits = [replace(plan, sure=False, square=trial.plan.square) for plan in fits]
-    named = _named(trial)
+    named = trial.reading.named
     if not named:
         return trial
     switched = _switched(trial, fits)
@@ -245,9 +219,9 @@ def _with_replaced(trial):
     return trial if other.causal else trial._replace(plan=replace(open_plan, replaced=True))
 
 
-def _masks(trial, plan):
+def _masks(trial):
     """Return whether a mask hides what it should, and no more. Raises RefusalError."""
-    keep = _keep(plan, trial.sides)
+    keep = _keep(trial.plan, trial.sides)
     real = keep[:, 0, 0]                                            # (b, j)
     q, k, v = trial.sides
     noise = np.random.default_rng(1)
@@ -258,8 +232,8 @@ def _masks(trial, plan):
              for side in (k, v)}
     for changed in ({}, hidden, shown):
         sides = [changed.get(id(side), side) for side in (q, k, v)]
-        outs.append(trial.target.answer(plan, sides, keep))
-    counted = _rows(real, outs[0]) if plan.alone else np.ones((1,) * outs[0].ndim, bool)
+        outs.append(trial.target.answer(trial.plan, sides, keep))
+    counted = _rows(real, outs[0]) if trial.plan.alone else True
     if not np.isfinite(np.where(counted, outs[0], 0.0)).all():
         return False
     with np.errstate(invalid="ignore"):
@@ -288,19 +262,19 @@ def _keep(plan, sides):
 
 def _with_flags(trial, function):
     """Return a Trial with a further plan for each flag that turns a causal mask on, or off."""
-    parameters, both = names.signature(function).parameters, []
+    given, both = names.parameters(function), []
     for name in trial.reading.flags:
-        value = parameters[name].default is not True
+        value = given[name].default is not True
         plan = replace(trial.plan, flags=((name, value),), causal=value)
         without = replace(plan, mask=None, masked="")
         tries = [plan, replace(plan, square=True), without, replace(without, square=True)]
-        both += [plan for plan in tries if _can(trial, plan)][:1]
+        both += [plan for plan in tries if _can(trial.of(plan))][:1]
     return trial._replace(both=(*trial.both, *both))
 
 
-def _can(trial, plan):
+def _can(trial):
     """Return whether a program can be called by a plan, with a mask, if it gets one."""
-    sides = _sides(plan, trial.sides[0].shape[-1])
+    plan, sides = trial.plan, trial.sides
     try:
         trial.target.answer(plan, sides, plan.mask and _keep(plan, sides))
     except _subject.RefusalError:
@@ -308,7 +282,7 @@ def _can(trial, plan):
     return True
 
 
-def own(error):
+def _own(error):
     """Return an error in words, with its line, if no mask could avoid it, or ""."""
     if not isinstance(error, AttributeError | NameError) or getattr(error, "of_mask", False):
         return ""

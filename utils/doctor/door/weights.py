@@ -1,11 +1,8 @@
 """A function of x and its weights: as arguments, as pairs {"w", "b"}, or in one dict."""
 
-import inspect
 import re
+from functools import partial
 
-import numpy as np
-
-from ... import checks
 from .. import _subject, backends
 from . import names, objects
 
@@ -17,69 +14,75 @@ HELD = re.compile(r"(params?|parameters|weights?|ws?|p|ps|theta|state(dict)?|sd|
 
 def of_weights(program, framework):
     """Return the Entry of a function of x and W_q, W_k, W_v. Raises RefusalError for another."""
-    parameters = inspect.signature(program).parameters
-    matrices = {letter: one for one in parameters
-                if (letter := names.letter_of(one, names.WEIGHT))}
-    biases = {letter: one for one in parameters if (letter := names.letter_of(one, names.BIAS))}
-    pairs = {one: pair for one in parameters if (pair := PAIRS.get(names.plain(one)))}
+    words = {one: names.plain(one) for one in names.parameters(program)}
+    single = {one: names.weight_of(one) for one in words if any(names.weight_of(one))}
+    pairs = {one: PAIRS[word] for one, word in words.items() if word in PAIRS}
+    homes = [one for one, word in words.items() if HELD.fullmatch(word)]
+    matrices, biases = ("".join(letter for some, letter in single.values() if some == kind)
+                        for kind in "Wb")
+
+    def in_pairs(weights, transposed):
+        return {one: {kind.lower(): objects.joined(weights, kind, letters, transposed)
+                      for kind in "Wb"} for one, letters in pairs.items()}
+
+    def one_by_one(weights, transposed):
+        return {one: objects.joined(weights, *meant, transposed) for one, meant in single.items()}
+
     if sorted(pairs.values()) == ["o", "qkv"]:
-        return _of_pairs(program, framework, pairs)
-    held = next((one for one in parameters if HELD.fullmatch(names.plain(one))), "")
-    if held and not matrices:
-        return _of_dict(program, framework, held)
+        return _entry(program, framework, pairs, in_pairs)
+    if homes and not matrices:
+        return _of_dict(program, framework, homes[0])
     if not set("qkv") <= set(matrices):
         raise _subject.RefusalError("does not have the arguments q, k and v, or W_q, W_k and W_v")
-    sizes = _sizes(parameters, {*matrices.values(), *biases.values()})
-    heads = any(names.HEADS.fullmatch(names.plain(one)) for one in sizes)
-
-    def made(weights, n_heads, transposed=False):
-        given = {one: (weights[f"W_{letter}"].T if transposed else weights[f"W_{letter}"])
-                 for letter, one in matrices.items()}
-        given |= {one: weights[f"b_{letter}"] for letter, one in biases.items()}
-        return given | {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
-
-    aside = (*matrices.values(), *biases.values(), *sizes)
-    return _entry(program, made, matrices, biases, 3 if heads else 1, framework, aside)
+    return _entry(program, framework, single, one_by_one, matrices, biases)
 
 
-def _entry(program, made, matrices, biases, n_heads, framework, aside):
-    """Return the Entry of a function that gets x and what ``made(weights, n_heads)`` returns."""
-    one = objects.Weighted(made, program, lambda given, **sides: program(**sides, **given),
-                           (*matrices,), (*biases,), aside)
-    return objects.entry_of(one, 12, n_heads, backends.BY_NAME[framework], "It is ")
+def _entry(program, framework, known, held, matrices="qkvo", biases="qkvo"):
+    """Return the Entry of a function that gets ``held(weights, transposed)`` as ``known``."""
+    parameters = names.parameters(program)
+    heads = [one for one in parameters if names.HEADS.fullmatch(names.plain(one))]
+    sizes = heads + [one for one, parameter in parameters.items()
+                     if one not in (*known, *heads) and parameter.default is parameter.empty
+                     and names.by_name(one, 12, 3) is not None
+                     and not names.X.fullmatch(names.plain(one))]
+
+    def bound(weights, n_heads, transposed=False):
+        width = weights["W_q"].shape[1]
+        return partial(program, **held(weights, transposed), **{
+            one: names.by_name(one, width, n_heads) for one in sizes})
+
+    one = objects.Weighted(bound, program, matrices, biases, (*known, *sizes))
+    return objects.entry_of(one, 12, 3 if heads else 1, backends.BY_NAME[framework], "It is ")
 
 
-def _of_pairs(program, framework, pairs):
-    """Return the Entry of a function of dicts {"w", "b"}, of q, k and v together and of o."""
-    sizes = _sizes(inspect.signature(program).parameters, set(pairs))
+def _of_dict(program, framework, home):
+    """Return the Entry of a function of x and a dict of weights."""
+    asked = set()
 
-    def made(weights, n_heads, transposed=False):
-        given = {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
-        for one, letters in pairs.items():
-            given[one] = {kind.lower(): backends.like(np.concatenate(
-                [checks.to_numpy(weights[f"{kind}_{letter}"]) for letter in letters], axis=-1),
-                weights["W_q"]) for kind in "Wb"}
-            if transposed:
-                given[one]["w"] = given[one]["w"].T
-        return given
+    def held(weights, transposed):
+        return {home: Held({name: objects.joined(weights, *name.split("_"), transposed)
+                            for name in weights}, asked)}
 
-    return _entry(program, made, "qkvo", "qkvo", 3, framework, (*pairs, *sizes))
+    _entry(program, framework, [home], held)   # to see which of them it takes
+    matrices, biases = ("".join(letter for some, letter in asked if some == kind) for kind in "Wb")
+    if not set("qkv") <= set(matrices):
+        raise _subject.RefusalError(f"takes no W_q, W_k and W_v from {home}")
+    return _entry(program, framework, [home], held, matrices, biases)
 
 
 class Held(dict):
-    """Weights by any name that means one of them; ``asked``: those that were, as "W_q"."""
+    """Weights by any name that means one of them; ``asked``: those that were, as ("W", "q")."""
 
-    def __init__(self, weights, transposed, asked):
+    def __init__(self, weights, asked):
         super().__init__(weights)
-        self._transposed, self._asked = transposed, asked
+        self._asked = asked
 
     def __getitem__(self, key):
-        name = _meant(key)
-        if not name:
+        kind, letter = names.weight_of(str(key))
+        if not kind:
             return self._of_gate(key)
-        self._asked.add(name)
-        w = super().__getitem__(name)
-        return w.T if self._transposed and name[0] == "W" else w
+        self._asked.add((kind, letter))
+        return super().__getitem__(f"{kind}_{letter}")
 
     def _of_gate(self, key):
         """Return the weight or bias of a gate that is open for all inputs."""
@@ -90,43 +93,8 @@ class Held(dict):
         return w[0] * 0 + 40.0 if bias else w * 0
 
     def __contains__(self, key):
-        return bool(_meant(key))
+        return any(names.weight_of(str(key)))
 
     def get(self, key, default=None):
         """Return a weight, or the default for a name that means none."""
-        return self[key] if _meant(key) else default
-
-
-def _meant(key):
-    """Return the name of a weight, such as "W_q", that a key means, or ""."""
-    for kind, pattern in (("W", names.WEIGHT), ("b", names.BIAS)):
-        letter = names.letter_of(str(key), pattern)
-        if letter:
-            return f"{kind}_{letter}"
-    return ""
-
-
-def _of_dict(program, framework, held):
-    """Return the Entry of a function of x and a dict of weights."""
-    sizes, asked = _sizes(inspect.signature(program).parameters, {held}), set()
-    heads = any(names.HEADS.fullmatch(names.plain(one)) for one in sizes)
-
-    def made(weights, n_heads, transposed=False):
-        given = {one: names.by_name(one, weights["W_q"].shape[1], n_heads) for one in sizes}
-        return given | {held: Held(weights, transposed, asked)}
-
-    rest = 3 if heads else 1, framework, (held, *sizes)
-    _entry(program, made, "qkvo", "qkvo", *rest)   # to see which of them it takes
-    matrices, biases = ([letter for letter in "qkvo" if f"{kind}_{letter}" in asked]
-                        for kind in "Wb")
-    if not set("qkv") <= set(matrices):
-        raise _subject.RefusalError(f"takes no W_q, W_k and W_v from {held}")
-    return _entry(program, made, matrices, biases, *rest)
-
-
-def _sizes(parameters, known):
-    """Return {name: None} of the arguments that are sizes, without the known ones."""
-    sizes = {one: None for one in parameters if names.by_name(one, 12, 3) is not None
-             and one not in known and parameters[one].default is inspect.Parameter.empty}
-    sizes |= {one: None for one in parameters if names.HEADS.fullmatch(names.plain(one))}
-    return {one: None for one in sizes if not names.X.fullmatch(names.plain(one))}
+        return self[key] if any(names.weight_of(str(key))) else default
