@@ -29,23 +29,30 @@ def layer(plan, sample, name):
     """
     method = names.method_name(plan.program)
     held = _held(sample, plan.d_model)
-    arrays = {path: _at(sample, path) for path in held}
-    letters = {kind: "".join(some for one, some in held.values() if one == kind) for kind in "Wb"}
+    letters = {kind: "".join(some for *_, one, some in held if one == kind) for kind in "Wb"}
     if not method or not set("qkv") <= set(letters["W"]):
         raise _subject.RefusalError(
             "is neither a torch module nor a Keras layer, and holds no arrays that are called W_q, "
             "W_k and W_v")
 
     def bound(weights, n_heads, transposed=False):
-        one = plan.made(weights["W_q"].shape[1], n_heads)
-        for path, (kind, some) in held.items():
-            w = joined(weights, kind, some, transposed)
-            one_row = kind == "b" and getattr(arrays[path], "ndim", 1) == 2
-            _put(one, path, w[None] if one_row else w, n_heads)
+        d_model = weights["W_q"].shape[1]
+        one = plan.made(d_model, n_heads)
+        for owner, key, old, kind, some in _held(one, d_model):
+            new = joined(weights, kind, some, transposed)
+            if isinstance(old, list):  # one array for each head, which may take only some rows
+                new = [w[:len(own)] if w.ndim == 2 else w for w, own in zip(
+                    np.split(new, n_heads, axis=-1), old, strict=True)]
+            elif kind == "b" and old.ndim == 2:
+                new = new[None]
+            if isinstance(owner, dict | list):
+                owner[key] = new
+            else:
+                setattr(owner, key, new)
         return getattr(one, method)
 
     one = Weighted(bound, getattr(sample, method), letters["W"], letters["b"])
-    first = next(iter(arrays.values()))
+    _, _, first, *_ = held[0]
     return entry_of(one, plan.d_model, plan.n_heads, backends.of(
         first[0] if isinstance(first, list) else first), f"{name}{method} is ")
 
@@ -115,48 +122,29 @@ def _is_transposed(one, weights, trial, form):
     return meets(True) and not meets(False)
 
 
-def _held(sample, d_model):
-    """Return {path: (kind, letters)} of the arrays in an object; some may be in one list."""
-    held = {path: meant for path in _paths(sample) if (meant := _meaning(path))}
-    if not {"q", "k", "v"} <= {letter for kind, letter in held.values() if kind == "W"}:
-        for path in _paths(sample):
-            several = _at(sample, path)
+def _held(one, d_model):
+    """Return [(owner, key, array, kind, letters)] of the weights in an object."""
+    arrays = [*_arrays(one)]
+    held = [(owner, path[-1], array, *_meaning(path)) for path, owner, array in arrays
+            if _meaning(path)]
+    if not set("qkv") <= {letter for *_, kind, letter in held if kind == "W"}:
+        for _, _, several in arrays:  # may be W_q, W_k, W_v and W_o in one list
             if isinstance(several, list) and len(several) in (3, 4) and all(
                     tuple(w.shape) == (d_model, d_model) for w in several):
-                return held | {(*path, n): ("W", letter) for n, letter in enumerate(
-                    "qkvo"[:len(several)])}
+                return held + [(several, n, w, "W", "qkvo"[n]) for n, w in enumerate(several)]
     return held
 
 
-def _paths(home, before=(), depth=3):
-    """Yield the paths to the arrays, and lists of arrays, in an object, its parts, and dicts."""
+def _arrays(home, before=(), depth=3):
+    """Yield (path, owner, array or list of arrays) in an object, its parts, and their dicts."""
     items = home if isinstance(home, dict) else getattr(home, "__dict__", {})
     for name, value in items.items():
         path = (*before, name)
         several = isinstance(value, list) and value and all(map(_is_array, value))
         if several or _is_array(value):
-            yield path
+            yield path, home, value
         elif depth and (isinstance(value, dict) or hasattr(value, "__dict__")):
-            yield from _paths(value, path, depth - 1)
-
-
-def _at(home, path):
-    for name in path:
-        home = home[name] if isinstance(home, dict | list) else getattr(home, name)
-    return home
-
-
-def _put(home, path, array, n_heads):
-    """Write an array to a path; a list gets the columns of one head each, in the rows it takes."""
-    *before, last = path
-    owner, old = _at(home, before), _at(home, path)
-    if isinstance(old, list):
-        array = [w[:len(one)] if w.ndim == 2 else w for w, one in zip(
-            np.split(array, n_heads, axis=-1), old, strict=True)]
-    if isinstance(owner, dict | list):
-        owner[last] = array
-    else:
-        setattr(owner, last, array)
+            yield from _arrays(value, path, depth - 1)
 
 
 def _meaning(path):

@@ -189,15 +189,23 @@ def back(array, base, axes, size):
     return array.reshape([size.get(axis, -1) for axis in base.split()])
 
 
-def calls(roles, base):
-    """Yield the CallPlans without a mask of a program with these roles, the likeliest first."""
+def calls(reading, base):
+    """Yield the CallPlans of a Reading, the likeliest first.
+
+    A mask is passed only if it is needed; it then masks nothing, in some way.
+    """
     tables = [Angles(axes, whole) for whole in (True, False) for axes in ANGLES]
-    turned = any(role == "turn" for _, role in roles)
-    for axes, angles in itertools.product(AXES[base], tables if turned else [None]):
-        plan = CallPlan(base, roles, axes, angles)
-        if not plan.alone:
+    turned = any(role == "turn" for _, role in reading.roles)
+    for axes, angles, square in itertools.product(
+            AXES[base], tables if turned else [None], (False, True)):
+        plan = CallPlan(base, reading.roles, axes, angles, reading.needed, square=square)
+        if plan.alone and not square:
+            continue
+        if reading.needed:
+            yield from (replace(plan, mask=mask, always=True)
+                        for mask in masks(plan, dict(reading.masks)[reading.needed]))
+        else:
             yield plan
-        yield replace(plan, square=True)
 
 
 def masks(plan, role):

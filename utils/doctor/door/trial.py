@@ -81,7 +81,7 @@ def tried(target, function, base, width=0, aside=(), program=None):
         found, refusal = _callable(target, reading, base, width)
         problem = problem or refusal
         if found:
-            if changed(found, np.s_[:0]).any():  # it is random
+            if changed(found, np.s_[:0]).any():  # nothing was, so it is random
                 quiet = found.target._replace(ask=dropout.without(found.target.ask, program))
                 found = _callable(quiet, reading, base, width)[0] or found
             return _with_flags(_with_mask(_with_order(found)), function)
@@ -91,7 +91,7 @@ def tried(target, function, base, width=0, aside=(), program=None):
 def _callable(target, reading, base, width):
     """Return (Trial, first error): the first in which examples and heads stay apart, or any."""
     usable, problem = None, None
-    for plan in _opened(reading, base):
+    for plan in calls(reading, base):
         one = Trial(target, plan, reading, _sides(plan, width))
         try:
             target.answer(plan, one.sides)
@@ -105,14 +105,6 @@ def _callable(target, reading, base, width):
     return usable, problem
 
 
-def _opened(reading, base):
-    """Yield the plans of a reading; a mask that is needed masks nothing, in some way."""
-    role = dict(reading.masks).get(reading.needed)
-    for plan in calls(reading.roles, base):
-        yield from [replace(plan, masked=reading.needed, mask=mask, always=True)
-                    for mask in masks(plan, role)] if reading.needed else [plan]
-
-
 def _sides(plan, width):
     """Return random q, k and v, or x and twice memory, of different sizes as far as it can be."""
     rng = np.random.default_rng(0)
@@ -123,30 +115,32 @@ def _sides(plan, width):
     return plan.sides(*(rng.standard_normal((2, n, width)) for n in (N_Q, n_k)))
 
 
-def changed(trial, index):
-    """Return where an output differs, (b, …, i), after k[index] and v[index] have been changed."""
-    before = trial.target.answer(trial.plan, trial.sides)
+def changed(trial, index, keep=None, least=SAME):
+    """Return where an output differs, (b, …, i), after tokens of k and v have been changed.
+
+    ``index``: of these tokens, in arrays (b, j, …, d). ``keep``: a mask that the program gets.
+    """
     copies = each(np.copy, trial.sides)
     for side in {id(side): side for side in copies[1:]}.values():
-        side[index] *= -2.0  # no shift, which a LayerNorm would undo
-    after = trial.target.answer(trial.plan, copies)
-    return np.abs(after - before).max(axis=-1) > SAME
+        np.moveaxis(side, -2, 1)[index] *= -2.0  # no shift, which a LayerNorm would undo
+    before, after = (trial.target.answer(trial.plan, sides, keep) for sides in (
+        trial.sides, copies))
+    with np.errstate(invalid="ignore"):
+        return np.abs(after - before).max(axis=-1) > least
 
 
 def _apart(trial):
     """Return whether no token of an example, or of a head, changes another one."""
-    if changed(trial, np.s_[0, ..., -1, :])[1:].any() or (
-            changed(trial, np.s_[-1, ..., 0, :])[:-1].any()):
+    if changed(trial, np.s_[0, -1])[1:].any() or changed(trial, np.s_[-1, 0])[:-1].any():
         return False
-    return trial.plan.base != KERNEL or not changed(trial, np.s_[:, 0])[:, 1:].any()
+    return trial.plan.base != KERNEL or not changed(trial, np.s_[:, :, 0])[:, 1:].any()
 
 
 def _with_order(trial):
     """Return a Trial that knows whether later tokens are hidden, where n_q is n_k."""
     one = trial.of(replace(trial.plan, square=True))
     try:
-        end, start = (changed(one, np.s_[0, ..., n, :])[0].reshape(-1, N_Q).any(axis=0)
-                      for n in (-1, 0))
+        end, start = (changed(one, np.s_[0, n])[0].reshape(-1, N_Q).any(axis=0) for n in (-1, 0))
     except _subject.RefusalError:
         return trial
     causal = bool(start.any() and _looks_back(end, start))
@@ -222,30 +216,12 @@ def _with_replaced(trial):
 def _masks(trial):
     """Return whether a mask hides what it should, and no more. Raises RefusalError."""
     keep = _keep(trial.plan, trial.sides)
-    real = keep[:, 0, 0]                                            # (b, j)
-    q, k, v = trial.sides
-    noise = np.random.default_rng(1)
-    outs = []
-    hidden = {id(side): np.where(_rows(real, side), side, 3 * noise.standard_normal(side.shape))
-              for side in (k, v)}
-    shown = {id(side): np.where(_rows(np.arange(k.shape[-2]) > 0, side), side, -2 * side)
-             for side in (k, v)}
-    for changed in ({}, hidden, shown):
-        sides = [changed.get(id(side), side) for side in (q, k, v)]
-        outs.append(trial.target.answer(trial.plan, sides, keep))
-    counted = _rows(real, outs[0]) if trial.plan.alone else True
-    if not np.isfinite(np.where(counted, outs[0], 0.0)).all():
+    real = keep[:, 0, 0]                            # (b, j)
+    counted = real if trial.plan.alone else ...     # of the outputs (b, …, i)
+    if not np.isfinite(trial.target.answer(trial.plan, trial.sides, keep))[counted].all():
         return False
-    with np.errstate(invalid="ignore"):
-        alike = np.nanmax(np.abs(outs[0] - outs[1]) * counted) < HIDDEN
-        told = np.nanmax(np.abs(outs[0] - outs[2])[..., 1:, :]) > SAME
-    return bool(alike and told)
-
-
-def _rows(chosen, side):
-    """Return bools (b, j) or (j,) with the axes of (b, …, j, d)."""
-    chosen = np.broadcast_to(chosen, (len(side), side.shape[-2]))
-    return chosen.reshape(len(side), *(1,) * (side.ndim - 3), -1, 1)
+    hides = not changed(trial, ~real, keep, HIDDEN)[counted].any()
+    return hides and changed(trial, np.s_[:, 0], keep)[..., 1:].any()
 
 
 def _keep(plan, sides):
