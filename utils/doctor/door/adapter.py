@@ -6,7 +6,7 @@ import re
 from .. import _subject
 from . import names
 
-KEEP = ("# keep is None, or ({}) with True = may attend:\n"
+KEEP = ("\n    # keep is None, or ({}) with True = may attend:\n"
         "    # turn it into what your mask is, such as ~keep[:, 0]")
 ADDED = "None if keep is None else ~keep * -1e9"
 # What an argument gets by its role: in a layer, and in a kernel; and all of them, if those of a
@@ -21,21 +21,32 @@ X = "(x|inputs?|hidden_states|src|tgt|query|latents|residual|shortcut|identity)"
 SIGNS = {"pre_norm": re.compile(rf"norm\w*\({X}\)"),
          "residual": re.compile(rf"return .*(\b{X} *\+|\+ *{X}\b)"),
          "post_norm": re.compile(r"return self\.\w*norm\w*\(", re.IGNORECASE)}
-
-NO_MASKS = ', masks="none"'
-# Code around a class that is built: of a library of JAX, and of one that takes q, k and v in one.
-JAX = {"flax": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
-    params = {{"params": ...}}    # W_q, W_k, W_v and W_o, (d_in, d_out), by the names of its parts
-    return {}.apply(params, x)""",
-       "haiku": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
-    params = ...    # W_q, W_k, W_v and W_o, (d_in, d_out), by the names of its parts
-    return haiku.without_apply_rng(haiku.transform(lambda x: {}(x))).apply(params, x)""",
-       "equinox": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
-    one = ...       # {}, with W_q, W_k, W_v and W_o, (d_in, d_out), in it
-    return jax.vmap(one)(x)"""}
-PACKED = """def kernel(q, k, v, keep):    # q, k and v are (b, h, i, d), as the result
+# The code around a call, by what a program is.
+CODE = {"kernel": """def kernel(q, k, v, keep):    # q is (b, h, i, d){comment}
+    return {built}({inside})""",
+        "packed": """def kernel(q, k, v, keep):    # q, k and v are (b, h, i, d), as the result
     packed = ...              # q, k and v together, as it takes them
-    return {}(packed)"""
+    return {built}(packed)""",
+        "module": """def build(d_model, n_heads):
+    return {built}
+
+def call(module, x, memory, keep):    # x is (b, i, d), memory (b, j, d){comment}
+    return module({inside})""",
+        "arrays": """def layer(x{memory}, W_q, W_k, W_v, W_o, n_heads{keep}):
+    one = {built}
+    ...    # give it W_q, W_k, W_v and W_o, each (d_in, d_out)
+    return one.{method}({inside})""",
+        "flax": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
+    params = {{"params": ...}}    # W_q, W_k, W_v and W_o, (d_in, d_out), by the names of its parts
+    return {built}.apply(params, x)""",
+        "haiku": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
+    params = ...    # W_q, W_k, W_v and W_o, (d_in, d_out), by the names of its parts
+    return haiku.without_apply_rng(haiku.transform(lambda x: {built}(x))).apply(params, x)""",
+        "equinox": """def layer(x, W_q, W_k, W_v, W_o, n_heads):
+    one = ...       # {built}, with W_q, W_k, W_v and W_o, (d_in, d_out), in it
+    return jax.vmap(one)(x)"""}
+JAX = ("flax", "haiku", "equinox")
+SIZES = {"packed": ("q.shape[-1] * q.shape[1]", "q.shape[1]"), "module": ("d_model", "n_heads")}
 
 
 def of_jax(program):
@@ -52,46 +63,29 @@ def adapter(program, module=True):
     class makes modules of torch or Keras.
     """
     if not isinstance(program, type):
-        return _kernel(program)
-    method = names.method_name(program) or "forward"
-    function = getattr(program, method, None)
-    inside = _call(function, LAYER, 1)
-    if of_jax(program):
-        built = _built(program, "x.shape[-1]", "n_heads")
-        return JAX[of_jax(program)].format(built), "doctor.examine(layer)"
-    if inside == "packed":
-        built = _built(program, "q.shape[-1] * q.shape[1]", "q.shape[1]")
-        return PACKED.format(built), f"doctor.examine(kernel{NO_MASKS})"
-    if not module:
-        return _of_arrays(_built(program, "x.shape[-1]", "n_heads"), method, inside)
-    lines = ["def build(d_model, n_heads):",
-             f"    return {_built(program, 'd_model', 'n_heads')}", "",
-             "def call(module, x, memory, keep):    # x is (b, i, d), memory (b, j, d)",
-             *([f"    {KEEP.format('b, 1, i, j')}"] if "keep" in inside else []),
-             f"    return module({inside})"]
-    options = ["build", "call=call"]
-    options += ["self_attention=True"] if "memory" not in inside else []
-    options += ['masks="heads alike"' if "keep" in inside else 'masks="none"']
-    options += [f"{name}=True" for name, sign in SIGNS.items() if sign.search(_source(function))]
-    return "\n".join(lines), f"doctor.examine({', '.join(options)})"
-
-
-def _kernel(program):
-    inside = _call(program, KERNEL, 0)
-    lines = ["def kernel(q, k, v, keep):    # q is (b, h, i, d)",
-             *([f"    {KEEP.format('b, h, i, j')}"] if "keep" in inside else []),
-             f"    return {getattr(program, '__name__', 'program')}({inside})"]
-    return "\n".join(lines), f"doctor.examine(kernel{'' if 'keep' in inside else NO_MASKS})"
-
-
-def _of_arrays(built, method, inside):
-    """Return the code and call of a class that holds its weights as arrays."""
-    memory = ", memory" if "memory" in inside else ""
-    keep = ", keep=None" if "keep" in inside else ""
-    return "\n".join([f"def layer(x{memory}, W_q, W_k, W_v, W_o, n_heads{keep}):",
-                      f"    one = {built}",
-                      "    ...    # give it W_q, W_k, W_v and W_o, each (d_in, d_out)",
-                      f"    return one.{method}({inside})"]), "doctor.examine(layer)"
+        kind, method, function = "kernel", "", program
+        inside, built = _call(program, KERNEL, 0), getattr(program, "__name__", "program")
+    else:
+        method = names.method_name(program) or "forward"
+        function = getattr(program, method, None)
+        inside = _call(function, LAYER, 1)
+        kind = of_jax(program) or ("packed" if inside == "packed" else
+                                   "module" if module else "arrays")
+        built = _built(program, *SIZES.get(kind, ("x.shape[-1]", "n_heads")))
+    masked, memory = "keep" in inside, "memory" in inside
+    axes = "b, h, i, j" if kind == "kernel" else "b, 1, i, j"
+    code = CODE[kind].format(
+        built=built, inside=inside, method=method, comment=KEEP.format(axes) if masked else "",
+        memory=", memory" if memory else "", keep=", keep=None" if masked else "")
+    options = ["layer"]
+    if kind in ("kernel", "packed"):
+        options = ["kernel"] if masked else ["kernel", 'masks="none"']
+    elif kind == "module":
+        options = ["build", "call=call", *([] if memory else ["self_attention=True"]),
+                   'masks="heads alike"' if masked else 'masks="none"']
+        options += [f"{sign}=True" for sign, words in SIGNS.items()
+                    if words.search(_source(function))]
+    return code, f"doctor.examine({', '.join(options)})"
 
 
 def _built(program, d_model, n_heads):

@@ -128,11 +128,7 @@ def _positions(name, angles, n, like):
 
 
 def _first(result, shape, width, axes):
-    """Return the output in a result, which may be a tuple or a dict; the shape says which it is.
-
-    ``shape``: that of q or x as the program got it. ``width``: of the values. Raises RefusalError
-    for a result without an array.
-    """
+    """Return the output in a result, which may be a tuple or a dict, by the shape of q or x."""
     if hasattr(result, "shape"):
         return result
     several = isinstance(result, tuple | list) or hasattr(result, "values")

@@ -74,11 +74,7 @@ def _of_sizes(program, meant):
 
 
 def _of_class(plan, layer_norms=False):
-    """Return the Entry of a class that is built by a plan.
-
-    ``layer_norms``: whether its LayerNorms become the identity. If it has some, this is a further
-    Entry, for a layer in which they are neither the first nor the last.
-    """
+    """Return the Entry of a class built by a plan; with ``layer_norms``, these are left out."""
     whole = plan.made()
     name = f"Built as {plan.said()}, "
     backend = backends.of_module(whole)
@@ -107,7 +103,7 @@ def _of_class(plan, layer_norms=False):
     trial = of_module(sample, plan.d_model, plan.n_heads)
     found = about_norms(of_trial(build, trial, name, {}, heads), trial, whole, norms)
     further = []
-    if torch and libraries.norms(sample) and not layer_norms:
+    if torch and libraries.norms(sample) and not layer_norms:  # they may be neither first nor last
         further = [_of_class(plan, layer_norms=True)._replace(likely=False)]
     guessed = [f"{one} = {kind}" for one, kind in plan.meant if not isinstance(kind, bool)]
     notes = [f"Guessed, as the names do not say it: {', '.join(guessed)}."] if guessed else []

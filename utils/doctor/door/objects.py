@@ -1,8 +1,6 @@
 """A class that is no module and holds its weights as arrays, which the doctor can write."""
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -51,10 +49,10 @@ def layer(plan, sample, name):
                 setattr(owner, key, new)
         return getattr(one, method)
 
-    one = Weighted(bound, getattr(sample, method), letters["W"], letters["b"])
     _, _, first, *_ = held[0]
-    return entry_of(one, plan.d_model, plan.n_heads, backends.of(
-        first[0] if isinstance(first, list) else first), f"{name}{method} is ")
+    backend = backends.of(first[0] if isinstance(first, list) else first)
+    return entry_of(bound, getattr(sample, method), letters, (plan.d_model, plan.n_heads), backend,
+                    f"{name}{method} is ")
 
 
 def joined(weights, kind, letters, transposed):
@@ -64,38 +62,27 @@ def joined(weights, kind, letters, transposed):
     return backends.like(array.T if transposed and kind == "W" else array, weights["W_q"])
 
 
-class Weighted(NamedTuple):
-    """A program that gets a weight set: ``bound(weights, n_heads, transposed)(**arguments)``.
+def entry_of(bound, function, letters, size, backend, name, aside=()):
+    """Return the Entry of what is called as ``bound(weights, n_heads, transposed)(**arguments)``.
 
-    ``function`` has the arguments, of which ``aside`` are known. ``matrices`` and ``biases`` are
-    the letters of those that it takes.
+    ``function`` has the arguments, of which ``aside`` are known. ``letters``: {"W": those of the
+    matrices that it takes, "b": those of the biases}. ``size``: (d_model, n_heads). ``backend``: of
+    its arrays. ``name``: it in words.
     """
-
-    bound: Callable
-    function: Callable
-    matrices: str = "qkvo"
-    biases: str = "qkvo"
-    aside: tuple = ()
-
-    def target(self, weights, n_heads, like, transposed=False):
-        """Return a Target that holds these weights."""
-        return Target(self.bound(weights, n_heads, transposed), like, n_heads)
-
-
-def entry_of(one, d_model, n_heads, backend, name):
-    """Return the Entry of a Weighted program, in arrays of a backend, in words ``name``."""
+    d_model, n_heads = size
     like = backend.zero("float64")
     weights = {key: backends.like(w, like) for key, w in sizes.weights(
         d_in=d_model, d_model=d_model, d_out=d_model).items()}
-    trial = tried(one.target(weights, n_heads, like), one.function, LAYER, d_model, one.aside)
-    unbiased = "".join(letter for letter in "qkvo" if letter not in one.biases)
-    form = {"unbiased": unbiased, "no_output": "o" not in one.matrices, "equal_widths": True,
+    target = Target(bound(weights, n_heads), like, n_heads)
+    trial = tried(target, function, LAYER, d_model, aside)
+    unbiased = "".join(letter for letter in "qkvo" if letter not in letters["b"])
+    form = {"unbiased": unbiased, "no_output": "o" not in letters["W"], "equal_widths": True,
             "heads": (1, None) if n_heads == 1 else None}
-    transposed = _is_transposed(one, weights, trial, form)
+    transposed = _is_transposed(bound, weights, trial, form)
 
     def made(plan):
         def program(x, memory, weights, n_heads, keep):
-            target = one.target(weights, n_heads, x, transposed)
+            target = Target(bound(weights, n_heads, transposed), x, n_heads)
             return carried_out(target, plan, plan.sides(x, memory), keep)
 
         said = f"{name}{plan.said()}" + "; its weights are (out, in)" * transposed
@@ -103,11 +90,11 @@ def entry_of(one, d_model, n_heads, backend, name):
     return entry.entries(trial, made)
 
 
-def _is_transposed(one, weights, trial, form):
+def _is_transposed(bound, weights, trial, form):
     """Return whether the reference is met with every weight transposed, and not without."""
     arrays = {key: checks.to_numpy(w) for key, w in weights.items()}
     x, memory, _ = trial.sides
-    n_heads, like = trial.target.n_heads, trial.target.like
+    n_heads = trial.target.n_heads
     expected = faulty.layer.layer(x, memory, arrays, n_heads, unbiased=form["unbiased"],
                                   out="" if form["no_output"] else "W_o b_o",
                                   band=Band(None, 0) if trial.plan.causal else Band())
@@ -115,7 +102,7 @@ def _is_transposed(one, weights, trial, form):
     def meets(transposed):
         try:
             with _subject.refusing():
-                target = one.target(weights, n_heads, like, transposed)
+                target = trial.target._replace(ask=bound(weights, n_heads, transposed))
             return np.allclose(target.answer(trial.plan, trial.sides), expected, atol=1e-4)
         except _subject.RefusalError:
             return False

@@ -143,15 +143,10 @@ def _with_order(trial):
         end, start = (changed(one, np.s_[0, n])[0].reshape(-1, N_Q).any(axis=0) for n in (-1, 0))
     except _subject.RefusalError:
         return trial
-    causal = bool(start.any() and _looks_back(end, start))
-    return trial._replace(plan=replace(trial.plan, causal=causal))
-
-
-def _looks_back(end, start):
-    """Return whether a program hides later tokens, or means to, by where both ends matter."""
-    wrong_way_round = bool(end[0] and not start[1:-1].any())
-    too_far_by_one = bool(start[-1] and not end[1:-2].any())
-    return wrong_way_round or not end[1:-1].any() or too_far_by_one  # an output of none may be any
+    the_wrong_way_round = end[0] and not start[1:-1].any()
+    too_far_by_one = start[-1] and not end[1:-2].any()
+    causal = start.any() and (the_wrong_way_round or not end[1:-1].any() or too_far_by_one)
+    return trial._replace(plan=replace(trial.plan, causal=bool(causal)))
 
 
 def _with_mask(trial):
