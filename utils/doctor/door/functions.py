@@ -20,18 +20,16 @@ HELD = re.compile(r"(params?|parameters|weights?|ws?|p|ps|theta|state(dict)?|sd|
 
 def function(program):
     """Return the Entry of a function. Raises RefusalError if it is neither."""
-    try:
-        return kernel(program)
-    except _subject.RefusalError as refusal:
-        first = refusal
-    problem = None
-    for framework in frameworks.guesses(program):
+    problems = []
+    for attempt in (kernel, *(partial(of_weights, framework=one)
+                              for one in frameworks.guesses(program))):
         try:
-            return of_weights(program, framework)
+            return attempt(program)
         except _subject.RefusalError as refusal:
-            problem = problem or refusal
-    raise first if isinstance(first, names.UnknownArgumentError) or "W_q" in str(problem) else (
-        problem)
+            problems.append(refusal)
+    no_kernel, no_layer, *_ = problems
+    named = isinstance(no_kernel, names.UnknownArgumentError) or "W_q" in str(no_layer)
+    raise no_kernel if named else no_layer
 
 
 def kernel(program, guesses=None):

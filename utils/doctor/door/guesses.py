@@ -13,7 +13,7 @@ MOST = 3       # unknown arguments, of which all combinations are tried
 
 
 def guesses(program):
-    """Yield {argument: one of KINDS, or a bool}: {} and then what else may be meant, in turn.
+    """Yield {argument: one of KINDS}: {} and then what else may be meant, in turn.
 
     Those are the kinds of number that an unknown argument may be, or, where there is none, the
     width for optional arguments that are called so.
@@ -43,13 +43,6 @@ def unknown(program):
         except _subject.RefusalError:
             break
     return [*found]
-
-
-def flags(program):
-    """Yield {flag: the other value} for each bool with a default that a constructor takes."""
-    for name, one in names.parameters(program).items():
-        if isinstance(one.default, bool) and "bias" not in name and "first" not in name:
-            yield {name: not one.default}
 
 
 def check(plan, sample):

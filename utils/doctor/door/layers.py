@@ -4,12 +4,11 @@ from dataclasses import replace
 
 from .. import _subject, backends
 from ..modules import bare, guess, libraries
-from . import objects
+from . import names, objects
 from .adapter import of_jax
-from .adopted import adopted
 from .constructors import BuildPlan, needs_heads
 from .fixed import FIRST, fixed
-from .guesses import check, flags, guesses
+from .guesses import check, guesses
 from .instances import about_norms, of_instance, of_module, of_trial, without_norms
 
 GROUPED = (6, 4)  # heads and their width, for a class that may have fewer heads of k and v
@@ -46,13 +45,15 @@ def layer(program, n_heads=None):
 def _with_flags(program, meant):
     """Return the Entry of a class; where its mask does not mask, with a flag that lets it mask."""
     found = _of_sizes(program, meant)
-    for flag in () if found.sure else flags(program):
+    flags = {} if found.sure else {
+        name: not one.default for name, one in names.parameters(program).items()
+        if isinstance(one.default, bool) and "bias" not in name and "first" not in name}
+    for name, value in flags.items():
         try:
-            other = _of_sizes(program, meant | flag)
+            other = _of_sizes(program, meant | {name: value})
         except _subject.RefusalError:
             continue
         if other.sure:
-            (name, value), = flag.items()
             note = f"Its mask masks only with {name}={value}, which is not the default."
             return other._replace(notes=(note, *other.notes))
     return found
@@ -78,7 +79,7 @@ def _of_class(plan, layer_norms=False):
     whole = plan.made()
     name = f"Built as {plan.said()}, "
     backend = backends.of_module(whole)
-    around = None if backend else adopted(plan.program, whole)
+    around = None if backend else _adopted(plan.program, whole)
     if around:
         return _of_class(replace(plan, program=around), layer_norms)
     if not backend:
@@ -118,3 +119,36 @@ def _grouped(build):
         return any(slot.kv > 1 for slot in guess.guess(made, n_heads * d_head, n_heads))
     except Exception:  # it does not take this size, or the roles cannot be guessed
         return False
+
+
+def _adopted(program, sample):
+    """Return a class of modules with the parts of objects like this one, or None if it has none."""
+    method = names.method_name(program)
+    held = map(backends.of_module, getattr(sample, "__dict__", {}).values())
+    backend = next(filter(None, held), None)
+    if not (backend and method):
+        return None
+
+    class Around(backend.base):
+        """A module around an object."""
+
+        __signature__ = names.signature(program)
+
+        def __init__(self, **given):
+            super().__init__()
+            one = vars(self)["one"] = program(**given)
+            for name, part in vars(one).items():
+                if isinstance(part, int) or backends.of_module(part):
+                    setattr(self, name, part)
+
+    def asked(self, *args, **given):
+        one = vars(self)["one"]
+        for name in vars(one):
+            if hasattr(self, name):
+                setattr(one, name, getattr(self, name))
+        return getattr(one, method)(*args, **given)
+
+    asked.__signature__ = names.signature(getattr(program, method))
+    Around.__name__ = program.__name__
+    setattr(Around, backend.method, asked)
+    return Around

@@ -71,14 +71,28 @@ def entry_of(bound, function, letters, size, backend, name, aside=()):
     """
     d_model, n_heads = size
     like = backend.zero("float64")
-    weights = {key: backends.like(w, like) for key, w in sizes.weights(
-        d_in=d_model, d_model=d_model, d_out=d_model).items()}
+    arrays = sizes.weights(d_in=d_model, d_model=d_model, d_out=d_model)
+    weights = {key: backends.like(w, like) for key, w in arrays.items()}
     target = Target(bound(weights, n_heads), like, n_heads)
     trial = tried(target, function, LAYER, d_model, aside)
     unbiased = "".join(letter for letter in "qkvo" if letter not in letters["b"])
     form = {"unbiased": unbiased, "no_output": "o" not in letters["W"], "equal_widths": True,
             "heads": (1, None) if n_heads == 1 else None}
-    transposed = _is_transposed(bound, weights, trial, form)
+
+    def meets_reference(transposed):
+        x, memory, _ = trial.sides
+        expected = faulty.layer.layer(x, memory, arrays, n_heads, unbiased=unbiased,
+                                      out="W_o b_o" if "o" in letters["W"] else "",
+                                      band=Band(None, 0) if trial.plan.causal else Band())
+        try:
+            with _subject.refusing():
+                turned = target._replace(ask=bound(weights, n_heads, transposed))
+                out = turned.answer(trial.plan, trial.sides)
+        except _subject.RefusalError:
+            return False
+        return np.allclose(out, expected, atol=1e-4)
+
+    transposed = meets_reference(True) and not meets_reference(False)
 
     def made(plan):
         def program(x, memory, weights, n_heads, keep):
@@ -88,25 +102,6 @@ def entry_of(bound, function, letters, size, backend, name, aside=()):
         said = f"{name}{plan.said()}" + "; its weights are (out, in)" * transposed
         return Entry(program, "layer", {"framework": backend.name}, said, form)
     return entry.entries(trial, made)
-
-
-def _is_transposed(bound, weights, trial, form):
-    """Return whether the reference is met with every weight transposed, and not without."""
-    arrays = {key: checks.to_numpy(w) for key, w in weights.items()}
-    x, memory, _ = trial.sides
-    n_heads = trial.target.n_heads
-    expected = faulty.layer.layer(x, memory, arrays, n_heads, unbiased=form["unbiased"],
-                                  out="" if form["no_output"] else "W_o b_o",
-                                  band=Band(None, 0) if trial.plan.causal else Band())
-
-    def meets(transposed):
-        try:
-            with _subject.refusing():
-                target = trial.target._replace(ask=bound(weights, n_heads, transposed))
-            return np.allclose(target.answer(trial.plan, trial.sides), expected, atol=1e-4)
-        except _subject.RefusalError:
-            return False
-    return meets(True) and not meets(False)
 
 
 def _held(one, d_model):

@@ -158,18 +158,16 @@ class CallPlan:
         if self.switch:
             return text
         text += ", causal by its own mask" * self.causal
-        if not self.mask:
-            return text
-        return f"{text}; {self.masked}: {self.mask.words()}{'' if self.sure else ASSUMED}"
+        if self.mask:
+            text += f"; {self.masked}: {self.mask.words()}{'' if self.sure else ASSUMED}"
+        return text
 
 
 def arranged(array, base, axes):
-    """Return an array with the axes ``base`` in the axes of a program, such as "b h i d", "bh i d".
-
-    Of an axis that is missing, the first element is taken.
-    """
+    """Return an array (b, …), with axes ``base``, in the axes of a program, such as "bh i d"."""
     held, letters = base.split(), [axis for axis in axes if axis not in " 1"]
     size = dict(zip(held, array.shape, strict=True))
+    # Of an axis that is missing, the first element is taken.
     array = array[tuple(slice(None) if axis in letters else 0 for axis in held)]
     kept = [axis for axis in held if axis in letters]
     array = array.transpose([kept.index(letter) for letter in letters])
