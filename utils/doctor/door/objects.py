@@ -143,5 +143,5 @@ def _meaning(path):
 
 
 def _is_array(value):
-    shape = getattr(value, "shape", None)  # None in the InputSpec of a Keras layer
-    return shape is not None and hasattr(value, "dtype") and len(shape) in (1, 2)
+    shape = getattr(value, "shape", None)  # None in a Keras InputSpec, and False in a Config
+    return bool(shape) and hasattr(value, "dtype") and len(shape) in (1, 2)
