@@ -199,7 +199,7 @@ def test_unknown_arguments_raise_an_error_in_a_sentence(folder, arguments, words
 # --- what it says
 
 ROLES = tuple(zip("qkvo", "abcd", strict=True))
-TORN = "merge without transpose. The context (b, h, i, d) is reshaped"
+TORN = "merge without transpose. The context of the heads is reshaped"
 CASES = {
     ("programs.py", "causal", ("causal", True)): ("healthy", "it equals the reference."),
     ("programs.py", "causal", ("causal", "top_left"), ("fully_masked", "nan")): (

@@ -31,7 +31,7 @@ VERDICTS = {
     "unscaled": (["no scale"], "Called as (queries=q, keys=k, values=v), with q (b, h, i, d)"),
     "over_queries": (["softmax over queries"], "with q (b, h, i, d)"),
     "causal": ([], "with q (b, h, i, d)"),
-    "OwnWidth": ([], "Built as OwnWidth(head_size=64), it has d_model = 64 and one head"),
+    "OwnWidth": ([], "Built as OwnWidth(head_size=64), with d_model = 64 and one head"),
     "OwnWidthUnscaled": (["no scale"], "d_model = 64"),
     "Wide": ([], "Built as Wide(emb=12, heads=3), called as (x)"),
     "WideTorn": (["merge without transpose"], "called as (x)"),
@@ -87,8 +87,8 @@ def test_a_program_is_examined_and_what_was_assumed_is_said(name):
 def test_what_nothing_is_known_of_is_named():
     report = examine(door_programs.Strange)
     assert (report.verdict, report.headline) == (
-        "could not examine", "it is built with temperature_schedule, of which the doctor knows "
-                             "nothing.")
+        "could not examine", "it is built with temperature_schedule, and the doctor knows no "
+                             "value for that.")
     with pytest.raises(RefusalError, match="does not have the arguments q, k and v"):
         door.kernel(lambda x, y: x)
 

@@ -74,7 +74,7 @@ class Local(Plain):
 
 def test_a_configuration_has_the_defaults_of_its_own_class():
     report = examine(Local)
-    assert "config=a SmallConfig with these sizes" in report.called
+    assert "config=a SmallConfig with small sizes" in report.called
     assert report.verdict == "healthy"
     assert "up to 2 before and 0 after" in " ".join(report.notes)
 
@@ -103,7 +103,7 @@ class WithOptions(Plain):
 def test_a_mask_of_any_name_is_found_and_what_is_left_out_is_said():
     report = examine(WithOptions)
     assert "called as (x, alive=mask); alive: (b, j), True = may attend" in report.called
-    assert "It was called without cache, so what that does is not examined." in report.notes
+    assert report.notes[0].startswith("It was called without cache, so that is not examined.")
 
 
 class Further(Plain):
@@ -117,8 +117,8 @@ def test_arguments_that_the_doctor_does_not_know_are_left_out_and_named():
     report = examine(Further)
     assert (report.verdict, report.names) == ("healthy", [])
     assert report.called.endswith("called as (x)")
-    assert "It was called without cache and flavour, so what that does is not examined." in (
-        report.notes)
+    assert report.notes[0].startswith(
+        "It was called without cache and flavour, so that is not examined. If it is a cache, ")
 
 
 class TimeNorm(nn.Module):
@@ -228,7 +228,7 @@ def bmm(query, key, value, mask=None):
 def test_of_the_meanings_of_a_mask_the_one_with_the_fewest_faults_is_taken():
     report = examine(bmm)
     assert report.names == [("softmax over queries",)], report
-    assert "True = masked (assumed: " in report.called
+    assert "True = masked (assumed, as " in report.called
 
 
 class Vague(Plain):
@@ -265,7 +265,7 @@ def test_arguments_that_are_sizes_are_guessed_and_others_are_not():
             in report.notes)
     report = examine(Tempered)
     assert (report.verdict, report.headline) == (
-        "could not examine", "it is built with sharpness, of which the doctor knows nothing.")
+        "could not examine", "it is built with sharpness, and the doctor knows no value for that.")
     assert examine(Optional).verdict == "healthy"
 
 

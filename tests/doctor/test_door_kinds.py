@@ -251,16 +251,17 @@ class OneLess(Base):
 '''
 # {name: (verdict, faults, what must be said)}
 SAID = {
-    "OnlySwitches": ("healthy", [], "attn_mask only turns a causal mask on: what it holds is not"),
+    "OnlySwitches": ("healthy", [], "attn_mask only turns a causal mask on: its content is not"),
     "SwitchesTooEarly": ("sick", ["causal off by one"], "called as (x, attn_mask=mask)"),
-    "GlobalSizes": ("healthy", [], "it has d_model = 12 and 2 heads"),
-    "flagged": ("healthy", [], "also called as (query=q, key=k, value=v, causal=True)"),
+    "GlobalSizes": ("healthy", [], "with d_model = 12 and 2 heads"),
+    "flagged": ("healthy", [], "called as (query=q, key=k, value=v, causal=True), with q (b, h, i, d), causal by its own "
+                "mask, it equals the reference, too"),
     "flagged_late": ("sick", ["causal off by one"], "causal=True)"),
     "TwoMasks": ("healthy", [], "src_padding_mask: (b, j), True = may attend"),
     "ManyHeads": ("healthy", [], "total_num_of_att_heads=3"),
     "Unheard": ("healthy", [], "Guessed, as the names do not say it: splits = n_heads"),
     "over_axis_1": ("sick", ["softmax over queries"],
-                    "It also takes axes with q (b, h, i, d), and then one head changes"),
+                    "It also runs with q (b, h, i, d), without an error, but then one head"),
     "two_axes": ("healthy", [], "with q (i, d)"),
     "OfLayers": ("healthy", [], "called as (x)"),
     "OfLayersUnscaled": ("sick", ["no scale"], "called as (x)"),

@@ -55,7 +55,7 @@ def test_a_program_that_raises_with_any_mask_is_sick_and_its_line_is_named(tmp_p
 def test_a_mask_that_only_the_project_can_make_was_not_examined_and_that_is_said(tmp_path, masked):
     report = examined(tmp_path, LAYER.replace("MASKED", masked))
     assert (report.verdict, report.names) == ("healthy", [])
-    assert report.headline == "it equals the reference. But its mask was not examined."
+    assert report.headline == "it equals the reference. But its mask (mask) was not examined."
 
 
 def test_a_kernel_whose_mask_is_an_object_is_examined_without_it_and_that_is_said(tmp_path):
@@ -69,7 +69,7 @@ def attend(query, key, value, attn_mask):
     return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ value
 """, "attend")
     assert (report.verdict, report.names) == ("healthy", [])
-    assert report.headline == "it equals the reference. But its mask was not examined."
+    assert report.headline == "it equals the reference. But its mask (attn_mask) was not examined."
     assert report.called.endswith("attn_mask=None), with q (b, h, i, d), causal by its own mask")
 
 
@@ -82,7 +82,7 @@ def test_a_mask_against_the_convention_of_its_name_is_noted(tmp_path, name, mask
                                                                          "masked_fill")
     report = examined(tmp_path, text)
     assert report.verdict == "healthy"
-    assert report.headline.endswith("that of a tokenizer is 1 for real tokens.") == said
+    assert report.headline.endswith("is 1 for real tokens: pass the inverse of that.") == said
 
 
 def test_a_right_mask_is_examined_and_nothing_else_is_said(tmp_path):
@@ -150,3 +150,11 @@ def test_what_differs_without_a_name_is_unexplained_and_has_a_status_of_its_own(
     report = json.loads(capsys.readouterr().out)
     assert (report["verdict"], report["names"]) == ("unexplained", [])
     assert not re.search("sick|no match", report["headline"])
+
+
+def test_a_function_that_calls_a_module_is_told_how_it_is_used():
+    def through(module, x, memory, keep):
+        return module(x, memory, keep)
+    report = doctor.examine(through)
+    assert (report.verdict, report.adapter) == ("could not examine", "")
+    assert report.headline.endswith("with `call=through`.")

@@ -26,7 +26,8 @@ from .modules import libraries, slots
 
 # The arguments of programs that are called in the doctor's own way.
 ARGUMENTS = (["q", "k", "v", "keep"], ["x", "memory", "weights", "nheads", "keep"])
-OF_MODULES = {"call", "roles", "packed"}  # options that only a layer has
+OF_CALL = ["module", "x", "memory", "keep"]  # those of a function for the option ``call``
+OF_MODULES = {"call", "roles", "packed"}     # options that only a layer has
 CAUSALITIES = (False, True, "top_left", "bottom_right")
 CAUSAL = ("It hides later tokens by itself, so it was examined with `causal=True`; with "
           "`causal=False`, that is a fault.")
@@ -104,6 +105,9 @@ def _at_the_door(program, given):
     scripted = hasattr(program, "schema")  # by torch.jit
     name = program.name if scripted else getattr(program, "__name__", type(program).__name__)
     level = level_of(program)
+    if not isinstance(program, type) and door.arguments_of(program) == OF_CALL:
+        return Report(name, "layer", "could not examine", "it calls a module: examine that module, "
+                      f"or its class, with `call={name}`.")
     try:
         entry = door.layer(program, given.get("n_heads")) if level == "layer" else (
             door.function(program))
@@ -122,7 +126,8 @@ def _at_the_door(program, given):
         if further.verdict != "healthy":
             return further
         more = " ".join(filter(None, [report.headline, one.warning]))
-        report = replace(report, called=f"{report.called}; also {one.call}", headline=more)
+        report = replace(report, headline=more,
+                         called=f"{report.called}; {one.call}, it equals the reference, too")
     return report
 
 

@@ -6,8 +6,8 @@ import re
 from .. import _subject
 from . import names
 
-KEEP = ("\n    # keep is None, or ({}) with True = may attend:\n"
-        "    # turn it into what your mask is, such as ~keep[:, 0]")
+KEEP = ("\n    # keep is None, or ({}) with True = may attend; where your mask is another:\n"
+        "    # keep = None if keep is None else ~keep[:, 0]")
 ADDED = "None if keep is None else ~keep * -1e9"
 # What an argument gets by its role: in a layer, and in a kernel; and all of them, if those of a
 # method are q, k and v in one, or unknown.
@@ -24,9 +24,9 @@ SIGNS = {"pre_norm": re.compile(rf"norm\w*\({X}\)"),
 # The code around a call, by what a program is.
 CODE = {"kernel": """def kernel(q, k, v, keep):    # q is (b, h, i, d){comment}
     return {built}({inside})""",
-        "packed": """def kernel(q, k, v, keep):    # q, k and v are (b, h, i, d), as the result
-    packed = ...              # q, k and v together, as it takes them
-    return {built}(packed)""",
+        "packed": """def kernel(q, k, v, keep):    # q, k and v are (b, h, i, d)
+    packed = ...              # q, k and v in one array, as its forward takes them
+    return {built}(packed)    # and back to (b, h, i, d)""",
         "module": """def build(d_model, n_heads):
     return {built}
 

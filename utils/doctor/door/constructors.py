@@ -118,7 +118,7 @@ def _value(function, name, d_model, n_heads):
         value = _beside(function, name, d_model // n_heads)
     if value is None:
         raise names.UnknownArgumentError(
-            f"is built with {name}, of which the doctor knows nothing", name)
+            f"is built with {name}, and the doctor knows no value for that", name)
     return value
 
 
@@ -127,7 +127,7 @@ def _in_words(value):
     if isinstance(value, Config):
         return "an object with the sizes"
     if OF_CONFIG.fullmatch(type(value).__name__):
-        return f"a {type(value).__name__} with these sizes"
+        return f"a {type(value).__name__} with small sizes"
     if isinstance(value, np.ndarray):
         return "an array"
     return f"a {type(value).__name__}" if hasattr(value, "forward") else value

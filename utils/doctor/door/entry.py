@@ -1,18 +1,23 @@
 """What comes in by the door: a program in the doctor's form, and what was assumed of it."""
 
+import re
 from typing import NamedTuple
 
 from .plan import ATTENDING, AXES, KERNEL, LAYER, MASKING, TABLES
 
 REPLACED = ("Without a mask it is causal, and a mask that is passed takes the place of the causal "
             "one; it was always passed.")
-NOT_PASSED = "It was called without {}, so what that does is not examined."
-OF_TOKENIZER = ("But its attention_mask is 1 where keys are masked; that of a tokenizer is 1 for "
-                "real tokens.")
-SWITCH = "But {} only turns a causal mask on: what it holds is not used."
-TO_EXAMINE = ("No mask that was tried fits. To have it examined, write a function that makes one "
-              "of keep: kernel(q, k, v, keep), or call(module, x, memory, keep) for `call=…`.")
-MIXED = "It also takes axes {}, and then one head changes the output of another."
+NOT_PASSED = "It was called without {}, so that is not examined."
+CACHE = (" If it is a cache, write a step of decoding, (q, k, v, cache), and examine that with "
+         "`level=\"decoding\"`.")
+OF_TOKENIZER = ("But its attention_mask is 1 where keys are masked, and the one of a tokenizer is "
+                "1 for real tokens: pass the inverse of that.")
+SWITCH = "But its argument {} only turns a causal mask on: its content is not used."
+TO_EXAMINE = ("No mask that was tried fits {}. Write a function {} that calls it with its own kind "
+              "of mask, made of keep (True = may attend), and {}.")
+HOW = {KERNEL: ("kernel(q, k, v, keep)", "examine that function"),
+       LAYER: ("call(module, x, memory, keep)", "examine it with `call=call`")}
+MIXED = "It also runs{}, without an error, but then one head changes the output of another."
 POSITION_0 = ("The table of angles that it got was that of position 0, so its RoPE is not "
               "examined.")
 
@@ -71,7 +76,8 @@ def unasked(plan):
     """Return the parts of the attention that are not examined by a plan, in words."""
     parts = []
     if (plan.masked and not plan.mask) or any(role == "none" for _, role in plan.roles):
-        parts.append("its mask")
+        given = [plan.masked, *(name for name, role in plan.roles if role == "none")]
+        parts.append(f"its mask ({max(given, key=bool)})")
     if plan.turned and plan.angles.table == TABLES[-1]:  # all angles are 0
         parts.append("its RoPE")
     return parts
@@ -81,11 +87,14 @@ def notes(plan, trial, missing):
     """Return sentences on what was assumed of a call, and on what is not examined."""
     absent = [name for name in trial.reading.absent if name != plan.masked]
     found = [REPLACED] if plan.replaced else []
-    found += [NOT_PASSED.format(" and ".join(absent))] if absent else []
+    cache = CACHE if re.search("past|cache", " ".join(absent)) else ""
+    found += [NOT_PASSED.format(" and ".join(absent)) + cache] if absent else []
     found += [POSITION_0] if "its RoPE" in missing else []
-    found += [TO_EXAMINE] if "its mask" in missing else []
+    masks = [part for part in missing if "mask" in part]
+    if masks and not trial.raises:
+        found.append(TO_EXAMINE.format(masks[0], *HOW[plan.base]))
     if trial.mixed and plan.base == KERNEL:
-        found.append(MIXED.format(AXES[KERNEL][trial.mixed].removeprefix(", ")))
+        found.append(MIXED.format(AXES[KERNEL][trial.mixed].removeprefix(",")))
     return tuple(found)
 
 

@@ -22,9 +22,9 @@ def fixed(plan, sample, name):
         return _of_own_width(plan, sample)
     held = heads_of(sample)
     if held and held != plan.n_heads:
-        return of_instance(sample, plan.program.__name__, held)
+        return of_instance(sample, f"{plan.program.__name__} has", held)
     if torch and (plan.d_model, plan.n_heads) not in FIRST:
-        return of_instance(sample, f"{name}it", plan.n_heads)
+        return of_instance(sample, f"{name}with", plan.n_heads)
     try:
         of_module(sample, plan.d_model, plan.n_heads)
     except _subject.RefusalError:
@@ -47,7 +47,7 @@ def _of_own_width(plan, sample):
         try:
             made = other.made()
             heads = heads_of(made) or heads_around(made) or other.n_heads
-            return of_instance(made, f"Built as {other.said()}, it", heads)
+            return of_instance(made, f"Built as {other.said()}, with", heads)
         except _subject.RefusalError:
             continue
     return None

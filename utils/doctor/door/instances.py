@@ -21,8 +21,11 @@ IS_CAUSAL = ("Is it to be causal, as {}? Its outputs depend on later tokens: `ca
              "examines that.")
 
 
-def of_instance(module, name, held=None):
-    """Return the Entry of a module that is built, so its sizes cannot be chosen."""
+def of_instance(module, begin, held=None):
+    """Return the Entry of a module that is built, so its sizes cannot be chosen.
+
+    ``begin``: the words before its sizes, such as "X has".
+    """
     if not backends.of_module(module):
         raise _subject.RefusalError("is neither a class, a torch module nor a Keras layer")
     held = held or heads_of(module)
@@ -30,10 +33,10 @@ def of_instance(module, name, held=None):
         raise _subject.RefusalError("has no number of heads that can be read; pass `n_heads=…`")
     d_model = guess.width(module, None)
     sample, norms, gone = without_norms(module)
-    name += f" ({gone})" if gone else ""
+    gone = f" ({gone})" if gone else ""
     trial = of_module(sample, d_model, held)
     heads = "one head" if held == 1 else f"{held} heads"
-    said = f"{name} has d_model = {d_model} and {heads}, it is "
+    said = f"{begin} d_model = {d_model} and {heads}{gone}, "
     found = of_trial(sample, trial, said, {"n_heads": held})
     return about_norms(found, trial, module, norms)
 

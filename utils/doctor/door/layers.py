@@ -22,7 +22,7 @@ def layer(program, n_heads=None):
     went wrong in the first size.
     """
     if not isinstance(program, type):
-        return of_instance(program, type(program).__name__, n_heads)
+        return of_instance(program, f"{type(program).__name__} has", n_heads)
     library = of_jax(program)
     if library:
         refusal = _subject.RefusalError(f"is a layer of {library.capitalize()}, which the doctor "

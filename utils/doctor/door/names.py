@@ -207,8 +207,8 @@ def roles_of(function, aside=(), skip=0, guess=False):
         if role or (needed and guess):
             found[name] = role
         elif needed:
-            raise UnknownArgumentError(f"is called with {name}, of which the doctor knows nothing",
-                                       name)
+            raise UnknownArgumentError(
+                f"is called with {name}, and the doctor knows no value for that", name)
     if not guess and not {"x", "q"} & set(found.values()):
         raise UnknownArgumentError("has no argument that could be x")
     return found

@@ -85,7 +85,7 @@ class Angles(NamedTuple):
     table: str = TABLES[0]
 
 
-ASSUMED = " (assumed: no meaning that was tried hides what it should)"
+ASSUMED = " (assumed, as no meaning that was tried hid the keys that it should)"
 
 
 @dataclass(frozen=True)
