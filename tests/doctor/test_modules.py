@@ -128,7 +128,7 @@ def test_an_order_that_was_only_guessed_is_a_note():
     report = doctor.examine(Turned, "layer", call=call, self_attention=True)
     assert (report.verdict, report.names) == ("healthy", [])
     assert report.notes[0].startswith(
-        "It has the fault wrong projection (q is made with the projection b and ")
+        "It may have the fault wrong projection (q is made with the projection b and ")
     roles = dict(zip("qkvo", "abcd", strict=True))
     report = doctor.examine(Turned, "layer", call=call, self_attention=True, roles=roles)
     assert report.verdict == "sick"
@@ -148,9 +148,9 @@ def test_a_packing_that_was_only_guessed_is_a_note():
     report = doctor.examine(ByHead, "layer", self_attention=True)
     assert (report.verdict, report.names) == ("healthy", [])
     assert report.notes == [
-        "It has the fault interleaved packing (q, k, v: (3, h, d) is read as (h, 3, d)) if its "
-        "weights of q, k and v stand where they were guessed to stand. If they are stored in "
-        "another way on purpose, it does not have it."]
+        "It may have the fault interleaved packing (q, k, v: (3, h, d) is read as (h, 3, d)). It "
+        "has it only if its weights of q, k and v are stored as was guessed; if they are stored in "
+        "another way on purpose, this is none."]
     report = doctor.examine(ByHead, "layer", self_attention=True, packed="inside",
                             roles={"o": "outside"})
     assert (report.verdict, report.names) == ("sick", [("interleaved packing",)])
@@ -665,9 +665,9 @@ class Bare(torch.nn.Module):
         return self.project(3, context.transpose(1, 2).flatten(2))
 
 
-TURNED = ("It has the fault transposed weight (x @ W.T is used for q, k, v, o) if its square "
-          "parameters are stored as nn.Linear or Dense would store them. If they are stored in "
-          "another way on purpose, it does not have it.")
+TURNED = ("It may have the fault transposed weight (x @ W.T is used for q, k, v, o). It has it "
+          "only if its square parameters are stored as nn.Linear or Dense would store them; if they are "
+          "stored in another way on purpose, this is none.")
 BARE = {n: f"W_{n}" for n in "qkvo"}
 
 
@@ -956,9 +956,9 @@ class Interleaved(Attention):
     None, dict(zip("qkvo", ["to_q", "to_k", "to_v", "to_out"], strict=True))]))
 @pytest.mark.parametrize(("merged", "letters"), [(True, "q, k, v, o"), (False, "q, k, v")])
 def test_features_that_a_module_holds_in_an_order_of_its_own_are_a_note(merged, letters, roles):
-    told = (f"It has the fault interleaved packing ({letters}: (h, d) is read as (d, h)) if the "
-            "dimensions of each head are stored side by side. If they are stored in another way "
-            "on purpose, it does not have it.")
+    told = (f"It may have the fault interleaved packing ({letters}: (h, d) is read as (d, h)). It "
+            "has it only if the dimensions of each head are stored side by side; if they are "
+            "stored in another way on purpose, this is none.")
     report = doctor.examine(partial(Interleaved, merged=merged), "layer", call=call, roles=roles)
     assert (report.verdict, report.names, told in report.notes) == ("healthy", [], True)
     report = doctor.examine(Interleaved(12, 3, merged, 1.0), "layer", n_heads=3, roles=roles)

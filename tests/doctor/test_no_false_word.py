@@ -155,6 +155,6 @@ def test_what_differs_without_a_name_is_unexplained_and_has_a_status_of_its_own(
 def test_a_function_that_calls_a_module_is_told_how_it_is_used():
     def through(module, x, memory, keep):
         return module(x, memory, keep)
-    report = doctor.examine(through)
+    report = examine(through)
     assert (report.verdict, report.adapter) == ("could not examine", "")
     assert report.headline.endswith("with `call=through`.")

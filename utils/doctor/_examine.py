@@ -63,6 +63,9 @@ def examine(program, level=None, **options):
     if unknown:
         raise _subject.OptionError(f"{unknown[0]} is not an option of the level {level}, whose "
                                    f"options are {', '.join(known)}")
+    if not isinstance(program, type) and door.arguments_of(program) == OF_CALL:
+        return Report(program.__name__, "layer", "could not examine", "it calls a module: examine "
+                      f"that module, or its class, with `call={program.__name__}`.")
     if level == "decoding" or "call" in options or (
             OF_MODULES & options.keys() and level_of(program) == "kernel"):
         return _as_it_is(program, examiner, options)
@@ -105,9 +108,6 @@ def _at_the_door(program, given):
     scripted = hasattr(program, "schema")  # by torch.jit
     name = program.name if scripted else getattr(program, "__name__", type(program).__name__)
     level = level_of(program)
-    if not isinstance(program, type) and door.arguments_of(program) == OF_CALL:
-        return Report(name, "layer", "could not examine", "it calls a module: examine that module, "
-                      f"or its class, with `call={name}`.")
     try:
         entry = door.layer(program, given.get("n_heads")) if level == "layer" else (
             door.function(program))

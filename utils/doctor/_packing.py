@@ -46,13 +46,14 @@ def without_assumptions(found, module):
             return "the dimensions of each head are stored side by side"
         if switch.fault in ORDERS and module.guessed and (
                 switch.fault == "interleaved packing" or not named.issuperset("qkv")):
-            return "its weights of q, k and v stand where they were guessed to stand"
+            return "its weights of q, k and v are stored as was guessed"
         return ""
 
     shown = [switch for switch in found[0] if assumption(switch)] if found else []
     if not shown:
         return found, []
-    notes = [f"It has the fault {switch.fault} ({switch.detail}) if {assumption(switch)}. If they "
-             "are stored in another way on purpose, it does not have it." for switch in shown]
+    notes = [f"It may have the fault {switch.fault} ({switch.detail}). It has it only if "
+             f"{assumption(switch)}; if they are stored in another way on purpose, this is none."
+             for switch in shown]
     rest = [tuple(switch for switch in some if not assumption(switch)) for some in found]
     return rest if all(rest) else [()], notes

@@ -75,12 +75,17 @@ def entries(trial, made):
 def unasked(plan):
     """Return the parts of the attention that are not examined by a plan, in words."""
     parts = []
-    if (plan.masked and not plan.mask) or any(role == "none" for _, role in plan.roles):
-        given = [plan.masked, *(name for name, role in plan.roles if role == "none")]
-        parts.append(f"its mask ({max(given, key=bool)})")
+    if _unmasked(plan):
+        parts.append(f"its mask ({_unmasked(plan)})")
     if plan.turned and plan.angles.table == TABLES[-1]:  # all angles are 0
         parts.append("its RoPE")
     return parts
+
+
+def _unmasked(plan):
+    """Return the argument for a mask that got none that fits, or ""."""
+    got_none = [name for name, role in plan.roles if role == "none"]
+    return next(iter(got_none), "" if plan.mask else plan.masked)
 
 
 def notes(plan, trial, missing):
@@ -90,9 +95,8 @@ def notes(plan, trial, missing):
     cache = CACHE if re.search("past|cache", " ".join(absent)) else ""
     found += [NOT_PASSED.format(" and ".join(absent)) + cache] if absent else []
     found += [POSITION_0] if "its RoPE" in missing else []
-    masks = [part for part in missing if "mask" in part]
-    if masks and not trial.raises:
-        found.append(TO_EXAMINE.format(masks[0], *HOW[plan.base]))
+    if _unmasked(plan) and not trial.raises:
+        found.append(TO_EXAMINE.format(_unmasked(plan), *HOW[plan.base]))
     if trial.mixed and plan.base == KERNEL:
         found.append(MIXED.format(AXES[KERNEL][trial.mixed].removeprefix(",")))
     return tuple(found)
