@@ -254,8 +254,8 @@ SAID = {
     "OnlySwitches": ("healthy", [], "attn_mask only turns a causal mask on: its content is not"),
     "SwitchesTooEarly": ("sick", ["causal off by one"], "called as (x, attn_mask=mask)"),
     "GlobalSizes": ("healthy", [], "with d_model = 12 and 2 heads"),
-    "flagged": ("healthy", [], "called as (query=q, key=k, value=v, causal=True), with q (b, h, i, d), causal by its own "
-                "mask, it equals the reference, too"),
+    "flagged": ("healthy", [], "causal=True), with q (b, h, i, d), causal by its own mask, it "
+                "equals the reference, too"),
     "flagged_late": ("sick", ["causal off by one"], "causal=True)"),
     "TwoMasks": ("healthy", [], "src_padding_mask: (b, j), True = may attend"),
     "ManyHeads": ("healthy", [], "total_num_of_att_heads=3"),

@@ -666,8 +666,8 @@ class Bare(torch.nn.Module):
 
 
 TURNED = ("It may have the fault transposed weight (x @ W.T is used for q, k, v, o). It has it "
-          "only if its square parameters are stored as nn.Linear or Dense would store them; if they are "
-          "stored in another way on purpose, this is none.")
+          "only if its square parameters are stored as nn.Linear or Dense would store them; if "
+          "they are stored in another way on purpose, this is none.")
 BARE = {n: f"W_{n}" for n in "qkvo"}
 
 
