@@ -16,8 +16,8 @@ TOLD = {"kernel": ("grouped",), "layer": ("self_attention", "masks", "pre_norm",
                                           "packed")}
 # Declared as outside the list, and yet what the doctor says of it is exactly what is declared.
 EQUIVALENTS = {"einops_layers.sides_innermost": (
-    "interleaved packing", "q, k, v: (n, h, d) is read as (h, d, n)"),
-    "museum_projections.CopiedLine": ("wrong projection", "v is made with the projection k_proj"),
+    "interleaved packing", "q, k, v: (3, h, d) is read as (h, d, 3)"),
+    "museum_projections.CopiedLine": ("wrong projection", "v is made with the projection “k_proj”"),
     "einops_layers.ValuesFromX": ("memory ignored", "v is made from x"),
     "museum_scores.one_letter_wrong": (  # it averages q
         "memory ignored", "v is made from x", "wrong projection",

@@ -228,7 +228,7 @@ def bmm(query, key, value, mask=None):
 def test_of_the_meanings_of_a_mask_the_one_with_the_fewest_faults_is_taken():
     report = examine(bmm)
     assert report.names == [("softmax over queries",)], report
-    assert "True = masked (assumed, as " in report.called
+    assert "True = masked (assumed: " in report.called
 
 
 class Vague(Plain):

@@ -128,7 +128,8 @@ def test_an_order_that_was_only_guessed_is_a_note():
     report = doctor.examine(Turned, "layer", call=call, self_attention=True)
     assert (report.verdict, report.names) == ("healthy", [])
     assert report.notes[0].startswith(
-        "It may have the fault wrong projection (q is made with the projection b and ")
+        "It reads its weights as with the fault wrong projection (q is made with the projection "
+        "“b” and ")
     roles = dict(zip("qkvo", "abcd", strict=True))
     report = doctor.examine(Turned, "layer", call=call, self_attention=True, roles=roles)
     assert report.verdict == "sick"
@@ -148,9 +149,9 @@ def test_a_packing_that_was_only_guessed_is_a_note():
     report = doctor.examine(ByHead, "layer", self_attention=True)
     assert (report.verdict, report.names) == ("healthy", [])
     assert report.notes == [
-        "It may have the fault interleaved packing (q, k, v: (3, h, d) is read as (h, 3, d)). It "
-        "has it only if its weights of q, k and v are stored as was guessed; if they are stored in "
-        "another way on purpose, this is none."]
+        "It reads its weights as with the fault interleaved packing (q, k, v: (3, h, d) is read as "
+        "(h, 3, d)). Trained from scratch, such a program is right; with weights from elsewhere, "
+        "it is wrong if they hold q, k and v in the order that was guessed."]
     report = doctor.examine(ByHead, "layer", self_attention=True, packed="inside",
                             roles={"o": "outside"})
     assert (report.verdict, report.names) == ("sick", [("interleaved packing",)])
@@ -665,9 +666,9 @@ class Bare(torch.nn.Module):
         return self.project(3, context.transpose(1, 2).flatten(2))
 
 
-TURNED = ("It may have the fault transposed weight (x @ W.T is used for q, k, v, o). It has it "
-          "only if its square parameters are stored as nn.Linear or Dense would store them; if "
-          "they are stored in another way on purpose, this is none.")
+TURNED = ("It reads its weights as with the fault transposed weight (x @ W.T is used for q, k, v, "
+          "o). Trained from scratch, such a program is right; with weights from elsewhere, it is "
+          "wrong if square ones are stored as nn.Linear or Dense would store them.")
 BARE = {n: f"W_{n}" for n in "qkvo"}
 
 
@@ -956,9 +957,9 @@ class Interleaved(Attention):
     None, dict(zip("qkvo", ["to_q", "to_k", "to_v", "to_out"], strict=True))]))
 @pytest.mark.parametrize(("merged", "letters"), [(True, "q, k, v, o"), (False, "q, k, v")])
 def test_features_that_a_module_holds_in_an_order_of_its_own_are_a_note(merged, letters, roles):
-    told = (f"It may have the fault interleaved packing ({letters}: (h, d) is read as (d, h)). It "
-            "has it only if the dimensions of each head are stored side by side; if they are "
-            "stored in another way on purpose, this is none.")
+    told = (f"It reads its weights as with the fault interleaved packing ({letters}: (h, d) is "
+            "read as (d, h)). Trained from scratch, such a program is right; with weights from "
+            "elsewhere, it is wrong if the dimensions of each head are stored side by side.")
     report = doctor.examine(partial(Interleaved, merged=merged), "layer", call=call, roles=roles)
     assert (report.verdict, report.names, told in report.notes) == ("healthy", [], True)
     report = doctor.examine(Interleaved(12, 3, merged, 1.0), "layer", n_heads=3, roles=roles)

@@ -112,7 +112,7 @@ PARTS = {"q": "query", "k": "key", "v": "value"}
 def test_a_projection_that_is_used_for_another_letter_is_named(kind, made_by):
     report = examined(of(kind, made_by=made_by))
     assert report.names[0] == ("wrong projection",)  # of a swap, there is a second name
-    made = [f"{letter} is made with the projection {PARTS[other]}"
+    made = [f"{letter} is made with the projection “{PARTS[other]}”"
             for letter, other in zip("qkv", made_by, strict=True) if letter != other]
     assert report.details == {"wrong projection": " and ".join(made)}
     assert len(report.names) == 1 + (kind is Alone and made_by == "kqv") + (made_by == "qvk")

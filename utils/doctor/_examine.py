@@ -126,8 +126,9 @@ def _at_the_door(program, given):
         if further.verdict != "healthy":
             return further
         more = " ".join(filter(None, [report.headline, one.warning]))
+        which = "the causal reference" if one.options["causal"] else "the reference, too"
         report = replace(report, headline=more,
-                         called=f"{report.called}; {one.call}, it equals the reference, too")
+                         called=f"{report.called}; {one.call}, it equals {which}")
     return report
 
 

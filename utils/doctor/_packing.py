@@ -17,7 +17,7 @@ def by_name(found, module):
     its_slots = module.held if module else ()
     if any(len(slot.letters) > 1 for slot in its_slots) or (module and not its_slots):
         return found
-    names = {slot.letters: slot.name for slot in reversed(its_slots)}
+    names = {slot.letters: f"“{slot.name}”" for slot in reversed(its_slots)}
 
     def named(switch):
         order = switch.settings.get("order", "qkv") if switch.fault == "packed order" else "qkv"
@@ -41,19 +41,19 @@ def without_assumptions(found, module):
 
     def assumption(switch):
         if set(module.unsure).issuperset(switch.settings.get("transposed", "?")):
-            return "its square parameters are stored as nn.Linear or Dense would store them"
+            return "square ones are stored as nn.Linear or Dense would store them"
         if switch.settings.get("reading", [()])[0] == WITHIN:
             return "the dimensions of each head are stored side by side"
         if switch.fault in ORDERS and module.guessed and (
                 switch.fault == "interleaved packing" or not named.issuperset("qkv")):
-            return "its weights of q, k and v are stored as was guessed"
+            return "they hold q, k and v in the order that was guessed"
         return ""
 
     shown = [switch for switch in found[0] if assumption(switch)] if found else []
     if not shown:
         return found, []
-    notes = [f"It may have the fault {switch.fault} ({switch.detail}). It has it only if "
-             f"{assumption(switch)}; if they are stored in another way on purpose, this is none."
-             for switch in shown]
+    notes = [f"It reads its weights as with the fault {switch.fault} ({switch.detail}). Trained "
+             "from scratch, such a program is right; with weights from elsewhere, it is wrong if "
+             f"{assumption(switch)}." for switch in shown]
     rest = [tuple(switch for switch in some if not assumption(switch)) for some in found]
     return rest if all(rest) else [()], notes

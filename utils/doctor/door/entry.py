@@ -8,16 +8,17 @@ from .plan import ATTENDING, AXES, KERNEL, LAYER, MASKING, TABLES
 REPLACED = ("Without a mask it is causal, and a mask that is passed takes the place of the causal "
             "one; it was always passed.")
 NOT_PASSED = "It was called without {}, so that is not examined."
-CACHE = (" If it is a cache, write a step of decoding, (q, k, v, cache), and examine that with "
-         "`level=\"decoding\"`.")
+CACHE = (" If it is a cache, examine a function step(q, k, v, cache) of the new positions, which "
+         "returns (context, cache), with `level=\"decoding\"`.")
 OF_TOKENIZER = ("But its attention_mask is 1 where keys are masked, and the one of a tokenizer is "
-                "1 for real tokens: pass the inverse of that.")
+                "1 for real tokens: pass attention_mask == 0.")
 SWITCH = "But its argument {} only turns a causal mask on: its content is not used."
-TO_EXAMINE = ("No mask that was tried fits {}. Write a function {} that calls it with its own kind "
-              "of mask, made of keep (True = may attend), and {}.")
-HOW = {KERNEL: ("kernel(q, k, v, keep)", "examine that function"),
-       LAYER: ("call(module, x, memory, keep)", "examine it with `call=call`")}
-MIXED = "It also runs{}, without an error, but then one head changes the output of another."
+TO_EXAMINE = ("No mask that was tried fits {}. Write a function {}, where keep is None or "
+              "(b, h, i, j), True = may attend. In it, call the program with a mask of its own "
+              "kind, and {}.")
+HOW = {KERNEL: ("kernel(q, k, v, keep) with q (b, h, i, d)", "examine that function"),
+       LAYER: ("call(module, x, memory, keep)", "examine the program with `call=call`")}
+MIXED = "It also runs{}, without an error, but then it mixes the heads: call it{}."
 POSITION_0 = ("The table of angles that it got was that of position 0, so its RoPE is not "
               "examined.")
 
@@ -98,7 +99,8 @@ def notes(plan, trial, missing):
     if _unmasked(plan) and not trial.raises:
         found.append(TO_EXAMINE.format(_unmasked(plan), *HOW[plan.base]))
     if trial.mixed and plan.base == KERNEL:
-        found.append(MIXED.format(AXES[KERNEL][trial.mixed].removeprefix(",")))
+        found.append(MIXED.format(*(AXES[KERNEL][axes].removeprefix(",") for axes in (
+            trial.mixed, plan.axes))))
     return tuple(found)
 
 

@@ -85,7 +85,7 @@ class Angles(NamedTuple):
     table: str = TABLES[0]
 
 
-ASSUMED = " (assumed, as no meaning that was tried hid the keys that it should)"
+ASSUMED = " (assumed: under no meaning that was tried did the mask hide its keys)"
 
 
 @dataclass(frozen=True)
