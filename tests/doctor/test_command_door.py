@@ -168,8 +168,8 @@ def test_where_it_must_ask_the_code_and_the_command_fit_the_program(project):
 
 
 @pytest.mark.parametrize(("then", "words"), [
-    ("doctor.examine(kernel)", "python -m utils.doctor a.py:kernel"),
-    ('doctor.examine(build, call=call, self_attention=True, masks="none")',
+    ("examine(kernel)", "python -m utils.doctor a.py:kernel"),
+    ('examine(build, call=call, self_attention=True, masks="none")',
      "python -m utils.doctor a.py:build --call call --self-attention --masks none"), ("", "")])
 def test_a_call_is_spelled_as_a_shell_spells_it(then, words):
     assert command.in_shell(then, Path("a.py")) == words
@@ -190,7 +190,7 @@ def test_a_mistake_of_the_doctor_is_told_apart_from_one_of_the_program(project, 
 
 def test_control_characters_of_foreign_text_are_escaped():
     report = Report("f\x1b[31m", "kernel", "sick", "it raises ValueError: \x07bell\u202e.",
-                    adapter="def kernel():\n    return f()", then="doctor.examine(kernel)")
+                    adapter="def kernel():\n    return f()", then="examine(kernel)")
     assert str(report).isascii()
     assert all(c.isprintable() or c == "\n" for c in str(report))
     assert r"f\x1b[31m is sick: it raises ValueError: \x07bell\u202e." in str(report)

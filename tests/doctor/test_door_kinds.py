@@ -315,6 +315,6 @@ def test_one_array_of_q_k_and_v_is_asked_for_and_the_code_works_when_it_is_compl
         assert before in code
         code = code.replace(before, after)
     file.with_name("completed.py").write_text(file.read_text() + textwrap.dedent(code))
-    assert report.then == 'doctor.examine(kernel, masks="none")'
+    assert report.then == 'examine(kernel, masks="none")'
     again = _child.examined(file.with_name("completed.py"), "kernel", {"masks": "none"})
     assert again.verdict == "healthy", again

@@ -82,7 +82,7 @@ def test_a_mask_against_the_convention_of_its_name_is_noted(tmp_path, name, mask
                                                                          "masked_fill")
     report = examined(tmp_path, text)
     assert report.verdict == "healthy"
-    assert report.headline.endswith("is 1 for real tokens: pass attention_mask == 0.") == said
+    assert report.headline.endswith("here 1 masks: pass tokenizer_mask == 0.") == said
 
 
 def test_a_right_mask_is_examined_and_nothing_else_is_said(tmp_path):

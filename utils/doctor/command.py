@@ -167,10 +167,10 @@ def _option(name, value):
 
 
 def in_shell(then, file):
-    """Return a call of ``doctor.examine`` as a command on a file; "" stays as it is."""
+    """Return a call of ``examine`` as a command on a file; "" stays as it is."""
     if not then:
         return ""
-    name, *options = then.removeprefix("doctor.examine(").removesuffix(")").split(", ")
+    name, *options = then.removeprefix("examine(").removesuffix(")").split(", ")
     return " ".join([COMMAND, f"{file}:{name}", *(
         _option(*one.split("=", 1)) for one in options)])
 

@@ -85,7 +85,7 @@ def adapter(program, module=True):
                    'masks="heads alike"' if masked else 'masks="none"']
         options += [f"{sign}=True" for sign, words in SIGNS.items()
                     if words.search(_source(function))]
-    return code, f"doctor.examine({', '.join(options)})"
+    return code, f"examine({', '.join(options)})"
 
 
 def _built(program, d_model, n_heads):

@@ -10,8 +10,8 @@ REPLACED = ("Without a mask it is causal, and a mask that is passed takes the pl
 NOT_PASSED = "It was called without {}, so that is not examined."
 CACHE = (" If it is a cache, examine a function step(q, k, v, cache) of the new positions, which "
          "returns (context, cache), with `level=\"decoding\"`.")
-OF_TOKENIZER = ("But its attention_mask is 1 where keys are masked, and the one of a tokenizer is "
-                "1 for real tokens: pass attention_mask == 0.")
+OF_TOKENIZER = ("But a tokenizer's attention_mask is 1 for real tokens, and here 1 masks: pass "
+                "tokenizer_mask == 0.")
 SWITCH = "But its argument {} only turns a causal mask on: its content is not used."
 TO_EXAMINE = ("No mask that was tried fits {}. Write a function {}, where keep is None or "
               "(b, h, i, j), True = may attend. In it, call the program with a mask of its own "

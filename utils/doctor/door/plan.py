@@ -85,7 +85,7 @@ class Angles(NamedTuple):
     table: str = TABLES[0]
 
 
-ASSUMED = " (assumed: under no meaning that was tried did the mask hide its keys)"
+ASSUMED = " (assumed: under no meaning did the mask hide its keys; ask again after the repair)"
 
 
 @dataclass(frozen=True)

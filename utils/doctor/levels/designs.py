@@ -20,7 +20,8 @@ SENTENCES = {
     "soft-capped scores": "It bounds the scores by a tanh (soft-capping)",
     "sink": "Every row has one more score, whose weight is dropped (a sink)",
     "distance": "It subtracts the distance of query and key from the scores (ALiBi)",
-    "opposite rotation": "It uses RoPE with the opposite sign of most models (x1·cos + x2·sin)",
+    "opposite rotation": "It uses RoPE with the opposite sign of most models (x1·cos + x2·sin), "
+                         "which matters only to weights from elsewhere",
     "activated projections": "It has a ReLU on its projections",
     "linear attention": "It has no softmax, but features of q and k (linear attention)"}
 

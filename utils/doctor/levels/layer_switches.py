@@ -57,7 +57,7 @@ def rare(form, one_head=False):
 def _projections(form):
     """Return the Switches of mistakes in the projections."""
     found = [Switch("missing bias", {"unbiased": letters},
-                    f"not for {', '.join(letters)} (that of k changes no output)")
+                    f"those of {', '.join(letters)} are not (that of k changes no output)")
              for letters in _some("qvo")]
     if not form.one_of:
         found += [Switch("shared head", {"shared": (head, letters)},
