@@ -1,18 +1,22 @@
 """Open models of 2024 to 2026: what each changes in the one equation, and what it caches.
 
 A row is checked at two places: ``source`` is the code that says what the attention does, and
-``sizes`` the file that says how large this model is. Where one file says both, they are equal.
+``released`` a stored copy, of the day ``copied``, of the configuration that was released with the
+model's parameters. The tests compare the row with the copy. (The defaults of a class of
+transformers need not be those of a model.)
 """
 
+import math
 from typing import NamedTuple
 
 from . import published
 
 CODE = "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/"
-SIZES = "https://github.com/AI-Hypercomputer/maxtext/blob/{}/src/maxtext/configs/models/{}.yml"
-FIRST = "5505348a42500a40234286f360e3af6a062dcc08"  # a commit of maxtext that holds many of them
-GEMMA = ("https://github.com/google-deepmind/gemma/blob/9fec24caa4890f34d78f8fb75f640127b735537b/"
-         "gemma/gm/nn/_gemma.py")
+# Repositories that store copies of the released files, at one commit.
+MANY = ("https://github.com/hlky/dinoml_v2/blob/6b8c0acb3a19f77188401b57db6e403aa92534f3/agents/"
+        "plans/transformers/")
+GEMMAS = ("https://github.com/sgl-project/ome/blob/17b77edad23bae262e0c9adb7f12039397a5d33d/pkg/"
+          "hfutil/modelconfig/testdata/")
 
 
 class OpenModel(NamedTuple):
@@ -28,8 +32,7 @@ class OpenModel(NamedTuple):
     elements are cached instead of k and v.
 
     Positions: ``pairs`` "halves" or "interleaved", ``base``, and ``local_base`` in local layers;
-    ``share`` of the dimensions of q and k is rotated (None = the sources do not say); every
-    ``nope``-th layer has no positions.
+    ``share`` of the dimensions of q and k is rotated; every ``nope``-th layer has no positions.
 
     ``qk_norm`` is over one "head", over the whole "width", or over the "latents"; ``gain`` is "γ",
     "1 + γ" or "none". ``after_rope``: it follows RoPE. ``softcap`` and ``scale`` act on the scores;
@@ -38,14 +41,15 @@ class OpenModel(NamedTuple):
 
     name: str
     source: str
-    sizes: str
+    released: str
+    copied: str
     layers: int
     heads: int
     kv_heads: int
     d_head: int
     pairs: str
     base: float
-    share: float | None = 1.0
+    share: float = 1.0
     local_base: float | None = None
     scaling: str = "none"
     nope: int | None = None
@@ -66,10 +70,6 @@ class OpenModel(NamedTuple):
     extras: tuple = ()
 
 
-def _maxtext(name, commit=FIRST):
-    return SIZES.format(commit, name)
-
-
 def _code(model, kind="modeling"):
     return f"{CODE}{model}/{kind}_{model}.py"
 
@@ -77,53 +77,69 @@ def _code(model, kind="modeling"):
 _GPT_OSS = {"heads": 64, "kv_heads": 8, "d_head": 64, "pairs": "halves", "base": 150_000,
             "scaling": "YaRN × 32", "window": 128, "reach": "window", "extras": ("sink", "biases")}
 _LATENT = {"pairs": "interleaved", "latent": 512 + 64, "qk_norm": "latents", "gain": "γ"}
+# YaRN's factor is not in its cosines and sines, but twice in the scale of the scores.
 _DEEPSEEK = {"layers": 61, "heads": 128, "kv_heads": 128, "d_head": 192, "base": 10_000,
-             "share": 64 / 192, "scaling": "YaRN × 40", **_LATENT}
+             "share": 64 / 192, "scaling": "YaRN × 40",
+             "scale": (0.1 * math.log(40) + 1) ** 2 * 192 ** -0.5, **_LATENT}
+_OF_YARN = ("YaRN's factor in the scale",)
 
 MODELS = {model.name: model for model in (
-    OpenModel("Gemma 2 9B", _code("gemma2"), GEMMA,
+    OpenModel("Gemma 2 9B", _code("gemma2"),
+              GEMMAS + "gemma_2_9b.json", "2025-12-22",
               42, 16, 8, 256, "halves", 10_000, local=21, window=4096, reach="window",
               softcap=50.0),
-    OpenModel("Gemma 3 27B", _code("gemma3"), GEMMA,
+    OpenModel("Gemma 3 27B", _code("gemma3"),
+              GEMMAS + "gemma3.json", "2025-12-22",
               62, 32, 16, 128, "halves", 1e6, local_base=10_000, scaling="linear × 8",
               qk_norm="head", gain="1 + γ", local=52, window=1024, reach="window",
               scale=168 ** -0.5, extras=("scaling in full layers only",)),
     OpenModel("Gemma 4 31B", _code("gemma4"),
-              _maxtext("gemma4-31b", "618517702065e609e12c7772d9fbd4d1e20cf35a"),
-              60, 32, 16, 256, "halves", 1e6, 0.25, 10_000, qk_norm="head", gain="γ",
-              local=50, window=1024, reach="window", full_kv_heads=4, full_d_head=512, scale=1.0,
+              MANY + "gemma4/_sources/google_gemma-4-31B__config.json", "2026-05-14",
+              60, 32, 16, 256, "halves", 1e6, 0.25, 10_000, scaling="proportional",
+              qk_norm="head", gain="γ", local=50, window=1024, reach="window", full_kv_heads=4,
+              full_d_head=512, scale=1.0,
               extras=("values normalised", "one projection for k and v in full layers",
-                      "share in full layers only")),
-    OpenModel("Llama 4 Scout", _code("llama4"), _maxtext("llama4-17b-16e"),
+                      "share and scaling in full layers only")),
+    OpenModel("Llama 4 Scout", _code("llama4"),
+              "https://github.com/inference-sim/inference-sim/blob/59649ee4320aa98bbc5607a84df1f09f1e80"
+              "eedf/model_configs/llama-4-scout-17b-16e-instruct/config.json", "2026-04-10",
               48, 40, 8, 128, "interleaved", 500_000, scaling="Llama 3.1", nope=4, qk_norm="head",
               after_rope=True, local=36, window=8192, reach="chunk",
               extras=("temperature", "QK-norm with RoPE only")),
-    OpenModel("Qwen3 8B", _code("qwen3"), _maxtext("qwen3-8b"),
+    OpenModel("Qwen3 8B", _code("qwen3"),
+              MANY + "qwen3/_sources/Qwen__Qwen3-8B.config.json", "2026-05-14",
               36, 32, 8, 128, "halves", 1e6, qk_norm="head", gain="γ"),
     OpenModel("Qwen3-Next 80B", _code("qwen3_next"),
-              _maxtext("qwen3-next-80b-a3b", "23be6e4f70a2e249d677d38f1d26ca7db212f291"),
+              MANY + "qwen3_next/_sources/Qwen__Qwen3-Next-80B-A3B-Instruct.config.json",
+              "2026-05-14",
               48, 16, 2, 256, "halves", 1e7, 0.25, qk_norm="head", gain="1 + γ", linear=36,
               extras=("output gate",)),
-    OpenModel("gpt-oss 20B", _code("gpt_oss"), _maxtext("gpt-oss-20b"), 24, local=12, **_GPT_OSS),
+    OpenModel("gpt-oss 20B", _code("gpt_oss"),
+              MANY + "gpt_oss/_sources/openai_gpt-oss-20b_config.json", "2026-05-14",
+              24, local=12, **_GPT_OSS),
     OpenModel("gpt-oss 120B", _code("gpt_oss"),
-              _maxtext("gpt-oss-120b", "153e5fe1d7971cbd64fecbe84416dc9f1859b473"),
+              MANY + "gpt_oss/_sources/openai_gpt-oss-120b_config.json", "2026-05-14",
               36, local=18, **_GPT_OSS),
     OpenModel("OLMo 3 7B", _code("olmo3"),
-              _maxtext("olmo3-7b", "75264ef1cbe91f8b30e1e2afdffe6dc8d9661d9e"),
+              MANY + "olmo3/_sources/hf_config_snapshots.md", "2026-05-13",
               32, 32, 32, 128, "halves", 500_000, local_base=500_000, scaling="YaRN × 8",
               qk_norm="width", gain="γ", local=24, window=4096, reach="window",
               extras=("scaling in full layers only",)),
-    OpenModel("MiniMax-M2", _code("minimax_m2"), _code("minimax_m2", "configuration"),
-              62, 48, 8, 128, "halves", 5e6, None, qk_norm="width",
-              gain="γ"),
-    OpenModel("SmolLM3 3B", _code("smollm3"), _code("smollm3", "configuration"),
-              36, 16, 4, 128, "halves", 2e6, nope=4),
-    OpenModel("DeepSeek-V3", _code("deepseek_v3"), _maxtext("deepseek3-671b"), **_DEEPSEEK),
+    OpenModel("MiniMax-M2", _code("minimax_m2"),
+              MANY + "minimax_m2/MiniMaxAI__MiniMax-M2_config.json", "2026-05-14",
+              62, 48, 8, 128, "halves", 5e6, 0.5, qk_norm="width", gain="γ"),
+    OpenModel("SmolLM3 3B", _code("smollm3"),
+              MANY + "smollm3/report.md", "2026-05-14",
+              36, 16, 4, 128, "halves", 5e6, nope=4),
+    OpenModel("DeepSeek-V3", _code("deepseek_v3"),
+              MANY + "deepseek_v3/_sources/deepseek-ai__DeepSeek-V3.config.json", "2026-05-14",
+              extras=_OF_YARN, **_DEEPSEEK),
     OpenModel("DeepSeek-V3.2", _code("deepseek_v32"),
-              _maxtext("deepseek3.2-671b", "153e5fe1d7971cbd64fecbe84416dc9f1859b473"),
-              top=2048, indexer=128, extras=("64 heads choose, rotated in halves",), **_DEEPSEEK),
+              MANY + "deepseek_v3/_sources/deepseek-ai__DeepSeek-V3.2.config.json", "2026-05-14",
+              top=2048, indexer=128, extras=(*_OF_YARN, "64 heads choose, rotated in halves"),
+              **_DEEPSEEK),
     OpenModel("GLM-5.1", _code("glm_moe_dsa"),
-              _maxtext("glm5.1-744b", "09ca06af16e99e089dde61a74728f981f2471fe1"),
+              MANY + "glm_moe_dsa/_sources/hf_config_zai-org_GLM-5.1_main.json", "2026-05-14",
               78, 64, 64, 256, base=1e6, share=0.25, top=2048, indexer=128,
               extras=("32 heads choose, rotated interleaved",), **_LATENT),
 )}
