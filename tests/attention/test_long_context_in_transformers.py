@@ -5,17 +5,24 @@ import math
 import pytest
 import torch
 from transformers import (
+    DeepseekV3Config,
     Gemma3TextConfig,
+    Gemma4TextConfig,
     Glm4Config,
+    GptOssConfig,
     LlamaConfig,
     LlamaForCausalLM,
+    Ministral3Config,
     Olmo3Config,
     PreTrainedConfig,
 )
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention
 from transformers.models.gemma3.modeling_gemma3 import Gemma3RotaryEmbedding
+from transformers.models.gemma4.modeling_gemma4 import Gemma4TextRotaryEmbedding
 from transformers.models.glm4.modeling_glm4 import Glm4RotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
+from transformers.models.ministral3.modeling_ministral3 import Ministral3Attention
 from transformers.models.olmo3.modeling_olmo3 import Olmo3RotaryEmbedding
 
 from utils import masks
@@ -27,9 +34,11 @@ from utils.attention.long_context import (
     interpolated,
     llama3,
     ntk_base,
+    proportional,
     scaled_rotary,
     temperature,
     yarn,
+    yarn_factors,
 )
 from utils.attention.positions import rotate
 from utils.checks import difference
@@ -163,6 +172,57 @@ def randomised(module):
 
 def keep():
     return torch.as_tensor(masks.causal(7) & masks.padding([7, 5], 7))
+
+
+@pytest.mark.parametrize(("config", "fields", "on_sides"), [
+    (Ministral3Config(), {"factor": 16.0, "mscale": 1.0, "mscale_all_dim": 1.0}, 1.0),
+    (GptOssConfig(), {"factor": 32.0}, 1.34657),
+    (DeepseekV3Config(rope_parameters={
+        "rope_theta": 1e4, "rope_type": "yarn", "factor": 40.0, "mscale": 1.0,
+        "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096}),
+     {"factor": 40.0, "mscale": 1.0, "mscale_all_dim": 1.0}, 1.0),
+    (config_of(8, 100.0, rope_type="yarn", factor=40.0, mscale=0.707, mscale_all_dim=0.5,
+               original_max_position_embeddings=50),
+     {"factor": 40.0, "mscale": 0.707, "mscale_all_dim": 0.5}, 1.06447),
+    (config_of(8, 100.0, rope_type="yarn", factor=8.0, attention_factor=1.5, mscale=1.0,
+               original_max_position_embeddings=50, mscale_all_dim=1.0),
+     {"factor": 8.0, "attention_factor": 1.5, "mscale": 1.0, "mscale_all_dim": 1.0}, 1.5),
+    (config_of(8, 100.0, rope_type="yarn", factor=8.0, mscale=0.5,
+               original_max_position_embeddings=50), {"factor": 8.0, "mscale": 0.5}, 1.20794)])
+def test_the_factor_of_cosines_and_sines_is_theirs(config, fields, on_sides):
+    assert fields.items() <= config.rope_parameters.items()
+    theirs_is = ROPE_INIT_FUNCTIONS["yarn"](config, "cpu")[1]
+    assert yarn_factors(fields) == (pytest.approx(theirs_is), 1.0)
+    assert theirs_is == pytest.approx(on_sides, abs=1e-5)
+
+
+def test_of_two_models_with_the_same_fields_one_has_the_factor_in_its_scale():
+    fields = {"factor": 16.0, "mscale": 1.0, "mscale_all_dim": 1.0}
+    rope = fields | {"rope_theta": 1e4, "rope_type": "yarn",
+                     "original_max_position_embeddings": 4096}
+    deepseek = DeepseekV3Attention(DeepseekV3Config(
+        hidden_size=12, num_attention_heads=2, num_key_value_heads=2, rope_parameters=rope), 0)
+    ministral = Ministral3Attention(Ministral3Config(), 0)
+    assert yarn_factors(fields, in_scale=True) == (1.0, pytest.approx(1.27726 ** 2, abs=1e-4))
+    assert deepseek.scaling == pytest.approx(
+        yarn_factors(fields, in_scale=True)[1] * deepseek.qk_head_dim ** -0.5)
+    assert ministral.scaling == pytest.approx(
+        yarn_factors(fields)[1] * ministral.head_dim ** -0.5)
+
+
+@pytest.mark.parametrize(("d", "share"), [(64, 0.25), (16, 0.5), (8, 1.0), (512, 0.25)])
+def test_proportional_frequencies_are_those_of_gemma_4(d, share):
+    told = {"full_attention": {"rope_type": "proportional", "rope_theta": 1e6,
+                               "partial_rotary_factor": share},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+    config = Gemma4TextConfig(global_head_dim=d, head_dim=d, rope_parameters=told)
+    want = Gemma4TextRotaryEmbedding(config).full_attention_inv_freq
+    found = proportional(d, 1e6, share)
+    assert found.shape == want.shape
+    assert difference(found, want.double()) < 1e-6
+    if share < 1:
+        assert difference(found[:len(frequencies(d, 1e6, share))],
+                          frequencies(d, 1e6, share)) > 0.1
 
 
 def test_a_layer_with_yarn_gives_their_outputs_and_gradients():

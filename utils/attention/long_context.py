@@ -108,6 +108,34 @@ def yarn(d, base, factor, original, beta_fast=32, beta_slow=1, truncate=True):
     return scaled, temperature(factor)
 
 
+def yarn_factors(fields, in_scale=False):
+    """Return YaRN's factors of cos and sin, and of the scale of scores.
+
+    ``fields`` of a configuration: "factor", and if it has them "attention_factor", "mscale" and
+    "mscale_all_dim". ``in_scale``: whether the code of the model multiplies its scale, as that of
+    DeepSeek-V3 does; no field says so. Source: ``_compute_yarn_parameters`` of transformers, and
+    ``yarn_apply_mscale`` in its DeepSeek-V3.
+    """
+    factor = fields["factor"]
+    one, all_dim = (fields.get(name) or 0.0 for name in ("mscale", "mscale_all_dim"))
+    on_sides = fields.get("attention_factor")
+    if on_sides is None:
+        on_sides = (temperature(factor, one) / temperature(factor, all_dim) if one and all_dim
+                    else temperature(factor))
+    return on_sides, temperature(factor, all_dim) ** 2 if in_scale else 1.0
+
+
+def proportional(d, base, share):
+    """Return Gemma 4's frequencies, (d / 2,): 0 from ``share`` on.
+
+    The others are those of the whole head, in which pair n is dimensions n and n + d / 2, as in
+    ``positions.rotate``. Source: ``_compute_proportional_rope_parameters`` of transformers.
+    """
+    freqs = frequencies(d, base)
+    freqs[int(share * d // 2):] = 0.0
+    return freqs
+
+
 def llama3(freqs, factor=8, low=1, high=4, original=8192):
     """Return the frequencies of Llama 3.1, (n,).
 
