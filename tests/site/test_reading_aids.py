@@ -242,7 +242,7 @@ def test_the_link_of_a_section_is_seen_with_a_pointer_the_keyboard_and_a_finger(
         tab.mouse.move(0, 0)
         heading.locator(".headerlink").focus()
         tab.keyboard.press("Tab")
-        assert link.evaluate("link => link.matches(':focus-visible')")
+        tab.wait_for_function("() => document.querySelector('.suggest').matches(':focus-visible')")
         assert link.evaluate(opacity) == "1"
     with browser.open_page(chromium, f"{site_url}{MASKS}.html", width=390, touch=True) as tab:
         link = tab.locator(".suggest").first
