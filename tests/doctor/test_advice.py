@@ -177,6 +177,54 @@ def test_an_option_is_given_as_it_is_printed(tmp_path, capsys, name, said, fille
         assert after == "healthy"
 
 
+OWN_MASK = FILE + """
+
+class Sets:
+    def __init__(self, keep):
+        self.keep = keep
+
+
+class WithSets(Base):
+    def forward(self, x, mask=None, past=None):
+        return super().forward(x, mask.keep if mask is not None else None)
+"""
+CALL = """
+
+def call(module, x, memory, keep):
+    return module(x, None if keep is None else Sets(keep))
+"""
+STEP = """
+
+def step(q, k, v, cache):
+    keys, values = cache or (k[:, :, :0], v[:, :, :0])
+    keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+    hidden = torch.ones(q.shape[2], keys.shape[2], dtype=torch.bool).triu(
+        1 + keys.shape[2] - q.shape[2])
+    scores = (q @ keys.mT / q.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf)
+    return scores.softmax(-1) @ values, (keys, values)
+"""
+
+
+def test_a_mask_and_a_cache_of_its_own_kind_are_examined_as_the_notes_say(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(OWN_MASK)
+    verdict, text = run(capsys, f"{file}:WithSets")
+    text = " ".join(text.split())
+    assert (verdict, "But its mask (mask) was not examined." in text) == ("healthy", True), text
+    assert "Write a function call(module, x, memory, keep)" in text
+    assert "with `--call call` and `--self-attention`" in text
+    assert "examine a function step(q, k, v, cache)" in text
+    assert "with `--level decoding`" in text
+    file.write_text(OWN_MASK + CALL + STEP)
+    verdict, text = run(capsys, f"{file}:call")
+    assert verdict == "could not examine"
+    assert "examine that module, or its class, with `--call call`" in " ".join(text.split())
+    verdict, text = run(capsys, f"{file}:WithSets --call call --self-attention")
+    assert (verdict, "with a mask" in " ".join(text.split())) == ("healthy", True), text
+    verdict, text = run(capsys, f"{file}:step --level decoding")
+    assert verdict == "healthy", text
+
+
 def test_every_option_that_a_sentence_names_is_one_of_the_command():
     """The texts of the package are searched, so that no new sentence names an option in vain."""
     found = {option for text in (file.read_text("utf-8") for file in _child.DOCTOR.rglob("*.py"))

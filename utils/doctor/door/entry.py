@@ -97,7 +97,9 @@ def notes(plan, trial, missing):
     found += [NOT_PASSED.format(" and ".join(absent)) + cache] if absent else []
     found += [POSITION_0] if "its RoPE" in missing else []
     if _unmasked(plan) and not trial.raises:
-        found.append(TO_EXAMINE.format(_unmasked(plan), *HOW[plan.base]))
+        alone = " and `self_attention=True`" if plan.base == LAYER and plan.alone else ""
+        found.append(TO_EXAMINE.format(_unmasked(plan), *HOW[plan.base]).removesuffix(".")
+                     + f"{alone}.")
     if trial.mixed and plan.base == KERNEL:
         found.append(MIXED.format(*(AXES[KERNEL][axes].removeprefix(",") for axes in (
             trial.mixed, plan.axes))))
