@@ -152,9 +152,17 @@ def test_what_differs_without_a_name_is_unexplained_and_has_a_status_of_its_own(
     assert not re.search("sick|no match", report["headline"])
 
 
-def test_a_function_that_calls_a_module_is_told_how_it_is_used():
-    def through(module, x, memory, keep):
+class Caller:
+    def __call__(self, module, x, memory, keep):
         return module(x, memory, keep)
-    report = examine(through)
+
+
+def through(module, x, memory, keep):
+    return module(x, memory, keep)
+
+
+@pytest.mark.parametrize(("program", "name"), [(through, "through"), (Caller(), "call")])
+def test_a_function_that_calls_a_module_is_told_how_it_is_used(program, name):
+    report = examine(program)
     assert (report.verdict, report.adapter) == ("could not examine", "")
-    assert report.headline.endswith("with `call=through`.")
+    assert report.headline.endswith(f"with `call={name}`.")

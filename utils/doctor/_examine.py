@@ -64,8 +64,9 @@ def examine(program, level=None, **options):
         raise _subject.OptionError(f"{unknown[0]} is not an option of the level {level}, whose "
                                    f"options are {', '.join(known)}")
     if not isinstance(program, type) and door.arguments_of(program) == OF_CALL:
-        return Report(program.__name__, "layer", "could not examine", "it calls a module: examine "
-                      f"that module, or its class, with `call={program.__name__}`.")
+        name = getattr(program, "__name__", "call")  # an object may have none
+        return Report(name, "layer", "could not examine", "it calls a module: examine that module, "
+                      f"or its class, with `call={name}`.")
     if level == "decoding" or "call" in options or (
             OF_MODULES & options.keys() and level_of(program) == "kernel"):
         return _as_it_is(program, examiner, options)

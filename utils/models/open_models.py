@@ -6,9 +6,9 @@ model's parameters. The tests compare the row with the copy. (The defaults of a 
 transformers need not be those of a model.)
 """
 
-import math
 from typing import NamedTuple
 
+from ..attention.long_context import temperature
 from . import published
 
 CODE = "https://github.com/huggingface/transformers/blob/v5.23.0/src/transformers/models/"
@@ -80,7 +80,7 @@ _LATENT = {"pairs": "interleaved", "latent": 512 + 64, "qk_norm": "latents", "ga
 # YaRN's factor is not in its cosines and sines, but twice in the scale of the scores.
 _DEEPSEEK = {"layers": 61, "heads": 128, "kv_heads": 128, "d_head": 192, "base": 10_000,
              "share": 64 / 192, "scaling": "YaRN × 40",
-             "scale": (0.1 * math.log(40) + 1) ** 2 * 192 ** -0.5, **_LATENT}
+             "scale": temperature(40) ** 2 * 192 ** -0.5, **_LATENT}
 _OF_YARN = ("YaRN's factor in the scale",)
 
 MODELS = {model.name: model for model in (
