@@ -172,8 +172,7 @@ def main(arguments):
                  | dict.fromkeys((*gpu.SPREADS, *gpu.NUMBERS)) | {"why": NOT_BEGUN}
                  for *names, _, _ in todo]}
     run(found, todo, options.device, options.minutes, path)
-    print(gpu.describe(found), *(f"{part}\n\n{gpu.table(found, part)}"
-                                 for part in gpu.parts(found)), f"Written to {path}.", sep="\n\n")
+    print(gpu.report(path, options.small), f"Written to {path}.", sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -448,6 +448,47 @@ def test_a_gpu_that_is_not_there_is_not_measured(command):
         2, "there is no CUDA GPU here: leave out --device\n", [])
 
 
+def test_results_of_one_device_are_not_written_over_by_another(command, tmp_path):
+    before, out, _ = command()
+    assert "Left out on CUDA" not in out
+    for more in (), ("--only", "fast"), ("--quick",):
+        status, error, ran = command("--device", "cuda", *more, gpu="Voodoo2")
+        assert (status, ran) == (2, [])
+        assert error.endswith("bench.json holds results of the device cpu, and this is cuda: name "
+                              "another --output\n")
+        assert results.load(tmp_path / "bench.json") == before
+    (tmp_path / "bench.json").unlink()
+    found, out, ran = command("--device", "cuda")
+    assert found["machine"]["device"] == "cuda"
+    assert ran == ["machine", "sweep", "fast", "grouped"]
+    assert out.startswith("Left out on CUDA, because they do not run in PyTorch: loops, packed, "
+                          "folded (TensorFlow), Keras (sweep) and Keras (fast).")
+    assert "holds results of the device cuda, and this is cpu" in command()[1]
+
+
+def test_on_a_gpu_the_fast_path_leaves_out_keras_and_asks_the_allocator(one_second, monkeypatch):
+    """The GPU is PyTorch's device `meta` here, which stores nothing."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(1))
+    monkeypatch.setattr(bench_rows, "added_on_gpu", lambda call: call() or 7.0)
+    waited = []
+    rows = bench_fast.measure(bench_fast.QUICK | {"settings": [[2, 16, 32, 3]], "lengths": (48,)},
+                              "meta")
+    assert [row["program"] for row in rows if row["pass"] == "forward"] == [
+        name for name in bench_fast.NAMES if name != "Keras"]
+    assert {row["mebibytes"] for row in rows if row["program"] == "ours"} == {7.0}
+    assert len(waited) == len(rows) + 2
+
+
+def test_memory_on_a_gpu_is_the_peak_above_what_lies_there(monkeypatch):
+    seen = []
+    for name, answer in (("reset_peak_memory_stats", None), ("memory_allocated", 5 << 20),
+                         ("max_memory_allocated", 8 << 20)):
+        monkeypatch.setattr(torch.cuda, name, lambda name=name, answer=answer: (
+            seen.append(name), answer)[1])
+    assert bench_rows.added_on_gpu(lambda: seen.append("call")) == 3.0
+    assert seen == ["reset_peak_memory_stats", "memory_allocated", "call", "max_memory_allocated"]
+
+
 def check_rows(rows):
     assert rows
     for row in rows:

@@ -120,6 +120,18 @@ def test_the_table_shows_milliseconds_and_reasons(path):
         gpu.table(found, "x")
 
 
+def test_the_report_of_a_file_has_every_table_and_that_of_none_is_a_sentence(path, tmp_path):
+    found = gpu.load(path)
+    assert gpu.report(path).split("\n\n") == [
+        gpu.describe(FILE), "**SDPA**", gpu.table(found, "SDPA"), "**more**",
+        gpu.table(found, "more")]
+    assert gpu.report(tmp_path / "none.json") == (
+        "No GPU was measured yet; `python scripts/gpu.py` writes the file.")
+    path.write_text(path.read_text("utf-8")[:-9], "utf-8")
+    with pytest.raises(ValueError, match="is not JSON"):
+        gpu.report(path)
+
+
 def test_the_device_is_described_in_one_sentence():
     assert gpu.describe(FILE) == ("Measured on 1998-02-01 on Voodoo2 (cuda) with PyTorch 2.13.0, "
                                   "CUDA 13.0 and Python 3.11.7.")

@@ -107,6 +107,18 @@ def table(found, part):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def report(path=OURS, small=False):
+    """Return all that a file says as Markdown, a str: a sentence, and a table for each part.
+
+    Without a file, it is one sentence, which says what writes it. Raises ValueError as ``load``.
+    """
+    if not Path(path).exists():
+        return f"No GPU was measured yet; {WRITER} writes the file."
+    found = load(path, small)
+    return "\n\n".join([describe(found), *(f"**{part}**\n\n{table(found, part)}"
+                                           for part in parts(found))])
+
+
 def parts(found):
     """Return the names of the parts in the order of the file, a list of str."""
     return list(dict.fromkeys(row["part"] for row in found["rows"]))
