@@ -1,4 +1,4 @@
-"""Measure attention on a GPU, and compare it with float64, in at most ten minutes.
+"""Measure attention on a GPU, and compare it with float64, in about ten minutes at most.
 
     python scripts/gpu.py [--out FILE] [--minutes 8] [--device cpu --small --out FILE]
 
