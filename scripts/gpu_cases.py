@@ -1,7 +1,7 @@
 """What `scripts/gpu.py` measures: attention by PyTorch's kernels, in decoding and with a latent.
 
 A case is (part, program, case, needs a GPU, function that returns its ``Work``). Nothing is
-allocated before that function is called.
+allocated before that function is called. The module is long because each part makes its own inputs.
 """
 
 import contextlib
