@@ -10,11 +10,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from .. import checks
-from ..attention.cache import Cache
+from ..attention.cache import Cache, visible
 from ..attention.departures import attention_with_sink, qk_norm, soft_capped
 from ..attention.grouped import GroupedAttention, grouped_attention
+from ..attention.heads import merge_heads
 from ..attention.positions import rotate
 from ..attention.torch import masked_softmax
+from ..checks import cache as cache_checks
 from ..checks import decoder as decoder_checks
 from ..checks.causal import with_causal
 from . import configuration
@@ -70,7 +72,8 @@ class Attention(GroupedAttention):
                          plan.d_head)
         self.W_o = nn.Linear(plan.n_heads * plan.d_head, plan.d_model, bias=plan.out_bias)
         self.plan, self.rotation = plan, layer.rotation
-        self.factor = plan.scale * math.sqrt(plan.d_head)  # of q: scores are divided by sqrt(d)
+        factor = plan.scale * math.sqrt(plan.d_head)  # of q: scores are divided by sqrt(d)
+        self.factor = None if math.isclose(factor, 1, rel_tol=1e-15) else factor
         if plan.qk_norm != "none":
             gain = torch.zeros if plan.plus_one else torch.ones
             whole = plan.qk_norm == "width"
@@ -79,15 +82,37 @@ class Attention(GroupedAttention):
                 for heads in (plan.n_heads, plan.n_kv_heads))
         self.sink = nn.Parameter(torch.zeros(plan.n_heads)) if plan.sink else None
 
-    def heads_at(self, x, positions):
-        """Return q (b, h, i, d), k and v (b, h_kv, i, d); q and k are normalised and rotated."""
-        q, k, v = self.project(x)
+    def heads_at(self, x, positions, turns=None):
+        """Return q (b, h, i, d), k and v (b, h_kv, i, d); q and k are normalised and rotated.
+
+        ``turns`` are those of ``Shared``; without them, the angles are computed here.
+        """
+        sides = self.W_qkv(x).unflatten(-1, (-1, self.plan.d_head)).transpose(1, 2)
+        heads = self.n_heads, self.n_kv_heads
+        q, k, v = sides.split((*heads, self.n_kv_heads), dim=1)
         if self.plan.qk_norm != "none":
             q, k = self._normalised(q, self.q_gain), self._normalised(k, self.k_gain)
         if self.rotation is not None:
-            cos, sin = angles(positions[..., None, :], q.shape[-1], self.rotation)
-            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        return q * self.factor, k, v
+            turn = (turns or {}).get(self.rotation) or angles(
+                positions[..., None, :], q.shape[-1], self.rotation)
+            q, k = rotate(torch.cat((q, k), dim=1), *turn).split(heads, dim=1)
+        return (q if self.factor is None else q * self.factor), k, v
+
+    def forward(self, x, positions=None, cache=None, shared=None):
+        """Return out; arguments and errors as in ``CausalAttention``.
+
+        ``shared`` is what a ``Decoder`` has checked and computed for all of its layers.
+        """
+        cache_checks.step(self, x, cache)
+        if shared is None:
+            shared = Shared(x, positions, [cache])
+        plain = shared.fresh and self.window is None
+        q, k, v = self.heads_at(x, shared.positions, shared.turns)
+        where = shared.positions
+        if cache is not None:
+            k, v, where = cache.extend(k, v, where)  # (b, h_kv, j, d)
+        keep = None if plain else shared.keep(where, self.window)
+        return self.W_o(merge_heads(self.attend(q, k, v, keep, causal=plain)))
 
     def _normalised(self, x, gain):
         wide = _wide(x)
@@ -97,13 +122,53 @@ class Attention(GroupedAttention):
     def attend(self, q, k, v, keep=None, causal=False):
         """Return the context, (b, h, i, d); with a sink or soft-capping, the weights are stored."""
         if self.sink is None and self.plan.softcap is None:
-            return grouped_attention(q, k, v, keep, causal)
+            if keep is not None:
+                return grouped_attention(q, k, v, keep)
+            return unmasked(q, k, v, causal)
         keep = with_causal(keep, causal, q, k)
         k, v = (side.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for side in (k, v))
         if self.sink is not None:
             return attention_with_sink(q, k, v, self.sink, keep)[0]
         scores = soft_capped(q @ k.mT / math.sqrt(q.shape[-1]), self.plan.softcap)
         return masked_softmax(scores, keep) @ v
+
+
+def unmasked(q, k, v, causal):
+    """Return what ``grouped_attention`` does without a mask, for sides that a layer has made."""
+    if q.shape[-2] > 1 or causal:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+    folded = q.reshape(len(q), k.shape[1], -1, q.shape[-1])  # (b, h_kv, group, d)
+    return F.scaled_dot_product_attention(folded, k, v).view_as(q)
+
+
+class Shared:
+    """What all layers have in common while a decoder reads x (b, i, e).
+
+    ``positions`` as in ``CausalAttention``; by default they follow those in the first of
+    ``caches``. ``fresh``: x has no padding, and nothing comes before it. ``turns`` are cos and sin
+    for each of ``rotations``, {Rotation: (cos, sin)}. Raises as ``CausalAttention`` does for
+    positions.
+    """
+
+    def __init__(self, x, positions=None, caches=(), rotations=(), d_head=None):
+        first = next((cache for cache in caches if cache is not None), Cache())
+        self.fresh = positions is None and not first
+        self.positions = first.next_positions(x) if positions is None else positions
+        cache_checks.positions(self.positions, *x.shape[:2])
+        self.turns = {rotation: [part.to(x) for part in angles(
+            self.positions[..., None, :], d_head, rotation)] for rotation in rotations}
+        self.masks = {}
+
+    def keep(self, where, window):
+        """Return the mask for keys at the positions ``where``; None if nothing is masked.
+
+        It is computed by the first layer with this ``window``, because the others have its keys.
+        """
+        if window not in self.masks:
+            keep = visible(self.positions, where, window)
+            one = self.positions.shape[-1] == 1  # one token after all others
+            self.masks[window] = None if one and keep.all() else keep
+        return self.masks[window]
 
 
 class Block(nn.Module):
@@ -123,9 +188,10 @@ class Block(nn.Module):
         """Return x, normalised if there is a norm in this place."""
         return self.norms[place](x) if place in self.norms else x
 
-    def forward(self, x, positions=None, cache=None):
-        """Return x after both; arguments as in ``CausalAttention``."""
-        out = self.attention(self.normed("before_attention", x), positions, cache)
+    def forward(self, x, positions=None, cache=None, shared=None):
+        """Return x after both; arguments as in ``CausalAttention`` and ``Attention``."""
+        more = {} if shared is None else {"shared": shared}
+        out = self.attention(self.normed("before_attention", x), positions, cache, **more)
         x = x + self.normed("after_attention", out)
         out = self.feed_forward(self.normed("before_feed_forward", x))
         return x + self.normed("after_feed_forward", out)
@@ -145,27 +211,30 @@ class Decoder(nn.Module):
         self.embedding = nn.Embedding(plan.n_tokens, plan.d_model)
         self.blocks = nn.ModuleList(block(plan, layer) for layer in plan.layers)
         self.norm = RMSNorm(plan.d_model, plan.eps, plan.plus_one)
-        self.unembedding = None
-        if not plan.tied:
-            self.unembedding = nn.Linear(plan.d_model, plan.n_tokens, bias=False)
+        self.unembedding = None if plan.tied else nn.Linear(
+            plan.d_model, plan.n_tokens, bias=False)
 
     def caches(self):
         """Return an empty cache for each layer."""
         return [Cache(block.attention.window) for block in self.blocks]
 
-    def forward(self, tokens, positions=None, caches=None):
+    def forward(self, tokens, positions=None, caches=None, last_only=False):
         """Return the logits of each next token, (b, i, vocabulary).
 
-        ``positions`` as in ``CausalAttention``; ``caches``, one per layer, are extended.
+        ``positions`` as in ``CausalAttention``; ``caches``, one per layer, are extended. With
+        ``last_only``, the logits are those after the last token, (b, 1, vocabulary).
         """
         x = self.embedding(checks.tokens(tokens, self.embedding))
         if self.plan.scaled_embedding:
             x = x * torch.tensor(math.sqrt(self.plan.d_model)).to(x)  # rounded to the dtype of x
         caches = [None] * len(self.blocks) if caches is None else caches
+        turned = {layer.rotation for layer in self.plan.layers} - {None}
+        shared = Shared(x, positions, caches, turned, self.plan.d_head)
         for layer, cache in zip(self.blocks, caches, strict=True):
-            x = layer(x, positions, cache)
+            x = layer(x, positions, cache, shared)
+        x = self.norm(x[:, -1:] if last_only else x)
         last = self.embedding if self.unembedding is None else self.unembedding
-        logits = F.linear(self.norm(x), last.weight)
+        logits = F.linear(x, last.weight)
         cap = self.plan.final_softcap
         return logits if cap is None else soft_capped(logits, cap)
 

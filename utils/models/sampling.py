@@ -10,6 +10,7 @@ import torch
 
 from .. import checks
 from ..checks import sampling as sampling_checks
+from .decoder import Decoder
 
 
 def chances(logits, temperature=1.0, top_k=None, top_p=None):
@@ -47,9 +48,10 @@ def write(model, tokens, length, temperature=1.0, top_k=None, top_p=None, end=()
     checks.count(length, "length", 0)
     ends = torch.as_tensor(sampling_checks.end(end), dtype=torch.long, device=tokens.device)
     caches, unread = model.caches(), tokens
+    options = {"last_only": True} if isinstance(model, Decoder) else {}
     done = torch.zeros(len(tokens), 1, dtype=torch.bool, device=tokens.device)
     for _ in range(length):
-        logits = model(unread, caches=caches)[:, -1].float().cpu()
+        logits = model(unread, caches=caches, **options)[:, -1].float().cpu()
         if temperature == 0:
             sampling_checks.options(logits, temperature, top_k, top_p)
             drawn = logits.argmax(dim=-1, keepdim=True)
