@@ -442,3 +442,23 @@ def test_the_scale_is_that_of_the_query():
     assert configuration.read(CONFIG).scale == 1 / math.sqrt(4)
     gemma = {**CONFIG, "model_type": "gemma2", "query_pre_attn_scalar": 9}
     assert configuration.read(gemma).scale == 1 / 3
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_the_last_logits_alone_are_those_of_all(kind, float64):
+    config = {**CONFIG, "model_type": kind}
+    del config["rope_theta"]  # olmo3 has two
+    model = Decoder(config)
+    tokens = torch.randint(19, (2, 7))
+    found, want = model(tokens, last_only=True), model(tokens)
+    assert found.shape == (2, 1, 19)
+    assert difference(found, want[:, -1:]) < 1e-12
+
+
+def test_a_first_chunk_of_padding_alone_changes_no_logits(float64):
+    model = Decoder(CONFIG)
+    tokens, caches = torch.randint(19, (2, 5)), model.caches()
+    model(tokens[:, :2], torch.full((2, 2), -1), caches)
+    for part in tokens.split([3, 1, 1], dim=1):
+        found = model(part, caches=caches)
+    assert difference(found, model(tokens)[:, -1:]) < 1e-12

@@ -13,11 +13,8 @@ from .. import checks
 from ..attention.cache import Cache, visible
 from ..attention.departures import attention_with_sink, qk_norm, soft_capped
 from ..attention.grouped import GroupedAttention, grouped_attention
-from ..attention.heads import merge_heads
-from ..attention.positions import rotate
 from ..attention.torch import masked_softmax
-from ..checks import cache as cache_checks
-from ..checks import decoder as decoder_checks
+from ..checks import cache as cache_checks, decoder as decoder_checks
 from ..checks.causal import with_causal
 from . import configuration
 from .experts import Experts
@@ -41,6 +38,9 @@ class RMSNorm(nn.Module):
 
     def forward(self, x):
         """Return the normalised x, in its dtype."""
+        gain = self.gain + 1 if self.plus_one else self.gain
+        if x.dtype == gain.dtype in (torch.float32, torch.float64):
+            return F.rms_norm(x, x.shape[-1:], gain, self.eps)
         wide = _wide(x)
         gain = self.gain.to(wide) + 1 if self.plus_one else self.gain.to(wide)
         return F.rms_norm(wide, x.shape[-1:], gain, self.eps).to(x)
@@ -93,9 +93,9 @@ class Attention(GroupedAttention):
         if self.plan.qk_norm != "none":
             q, k = self._normalised(q, self.q_gain), self._normalised(k, self.k_gain)
         if self.rotation is not None:
-            turn = (turns or {}).get(self.rotation) or angles(
-                positions[..., None, :], q.shape[-1], self.rotation)
-            q, k = rotate(torch.cat((q, k), dim=1), *turn).split(heads, dim=1)
+            turn = (turns or {}).get(self.rotation) or turn_of(
+                q, positions, q.shape[-1], self.rotation)
+            q, k = turned(torch.cat((q, k), dim=1), *turn).split(heads, dim=1)
         return (q if self.factor is None else q * self.factor), k, v
 
     def forward(self, x, positions=None, cache=None, shared=None):
@@ -103,16 +103,18 @@ class Attention(GroupedAttention):
 
         ``shared`` is what a ``Decoder`` has checked and computed for all of its layers.
         """
-        cache_checks.step(self, x, cache)
+        if shared is None or (cache is not None and cache.window != self.window):
+            cache_checks.step(self, x, cache)
         if shared is None:
             shared = Shared(x, positions, [cache])
-        plain = shared.fresh and self.window is None
         q, k, v = self.heads_at(x, shared.positions, shared.turns)
         where = shared.positions
         if cache is not None:
             k, v, where = cache.extend(k, v, where)  # (b, h_kv, j, d)
+        plain = shared.fresh and self.window is None and k.shape[-2] == x.shape[1]
         keep = None if plain else shared.keep(where, self.window)
-        return self.W_o(merge_heads(self.attend(q, k, v, keep, causal=plain)))
+        context = self.attend(q, k, v, keep, causal=plain)
+        return self.W_o(context.transpose(1, 2).flatten(2))
 
     def _normalised(self, x, gain):
         wide = _wide(x)
@@ -141,12 +143,26 @@ def unmasked(q, k, v, causal):
     return F.scaled_dot_product_attention(folded, k, v).view_as(q)
 
 
+def turn_of(x, positions, d, rotation):
+    """Return cos and sin for ``turned``, (1, i, d) or (b, 1, i, d), in the dtype of x."""
+    cos, sin = angles(positions[..., None, :], d, rotation)
+    return torch.cat((cos, cos), dim=-1).to(x), torch.cat((-sin, sin), dim=-1).to(x)
+
+
+def turned(x, cos, sin):
+    """Rotate dimensions n and n + d / 2 as ``positions.rotate`` does, (b, h, i, d).
+
+    Rolling by d / 2 exchanges the two dimensions of each pair.
+    """
+    return x * cos.to(x) + x.roll(x.shape[-1] // 2, dims=-1) * sin.to(x)
+
+
 class Shared:
     """What all layers have in common while a decoder reads x (b, i, e).
 
     ``positions`` as in ``CausalAttention``; by default they follow those in the first of
-    ``caches``. ``fresh``: x has no padding, and nothing comes before it. ``turns`` are cos and sin
-    for each of ``rotations``, {Rotation: (cos, sin)}. Raises as ``CausalAttention`` does for
+    ``caches``. ``fresh``: x has no padding, and nothing comes before it. ``turns`` maps each of
+    ``rotations`` to what ``turned`` takes. Raises as ``CausalAttention`` does for
     positions.
     """
 
@@ -155,8 +171,8 @@ class Shared:
         self.fresh = positions is None and not first
         self.positions = first.next_positions(x) if positions is None else positions
         cache_checks.positions(self.positions, *x.shape[:2])
-        self.turns = {rotation: [part.to(x) for part in angles(
-            self.positions[..., None, :], d_head, rotation)] for rotation in rotations}
+        self.turns = {rotation: turn_of(x, self.positions, d_head, rotation)
+                      for rotation in rotations}
         self.masks = {}
 
     def keep(self, where, window):
@@ -189,7 +205,7 @@ class Block(nn.Module):
         return self.norms[place](x) if place in self.norms else x
 
     def forward(self, x, positions=None, cache=None, shared=None):
-        """Return x after both; arguments as in ``CausalAttention`` and ``Attention``."""
+        """Return x after both; arguments as in ``Attention``."""
         more = {} if shared is None else {"shared": shared}
         out = self.attention(self.normed("before_attention", x), positions, cache, **more)
         x = x + self.normed("after_attention", out)
