@@ -456,8 +456,8 @@ def test_the_last_logits_alone_are_those_of_all(kind, float64):
 
 
 def test_a_first_chunk_of_padding_alone_changes_no_logits(float64):
-    model = Decoder({**CONFIG, "model_type": "qwen3", "use_sliding_window": True, "sliding_window": 3,
-                     "layer_types": ["sliding_attention", "full_attention"]})
+    model = Decoder({**CONFIG, "model_type": "qwen3", "use_sliding_window": True,
+                     "sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"]})
     tokens, caches = torch.randint(19, (2, 5)), model.caches()
     model(tokens[:, :2], torch.full((2, 2), -1), caches)
     found = [model(part, caches=caches) for part in tokens.split([3, 1, 1], dim=1)]
