@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 
 from utils import masks, reference, sizes
 from utils.doctor.probes import visibility
 from utils.doctor.probes.case import causal, kernel_case, layer_case, padded
+from utils.doctor.probes.leaks import leaks
 from utils.models import norms
 
 WEIGHTS = sizes.weights(d_in=12, d_out=12)
@@ -218,3 +221,36 @@ def test_a_fully_masked_example_that_changes_another_is_found():
     assert (found.ok, found.measured > 0.1) == (False, True)
     assert found.sentence.startswith("A fully masked example changes another one: ")
     assert found.where.startswith("example 1")
+
+
+# --- with few keys and no mask, SDPA on a CPU turns a NaN in a query into zeros
+
+def sdpa(q, k, v, keep, leak=True):
+    """Give each example's unmasked keys to SDPA; the mean of all keys is added to q if leak."""
+    q = q + k.mean(axis=-2, keepdims=True) if leak else q
+    q, k, v, keep = (torch.tensor(x) for x in (q, k, v, keep))
+    v = v[..., :q.shape[-1]]  # with another size, with three axes or a mask, another kernel runs
+    return torch.cat([F.scaled_dot_product_attention(
+        q[b:b + 1], k[b:b + 1, :, seen], v[b:b + 1, :, seen])
+        for b, seen in enumerate(keep[:, 0, 0])]).numpy()
+
+
+@pytest.mark.parametrize("planted", [None, np.nan, 1e6])
+def test_padding_that_leaks_into_the_queries_of_sdpa_is_found(planted, monkeypatch):
+    if planted is not None:
+        monkeypatch.setattr(visibility, "noise", lambda x: np.full_like(x, planted))
+    assert visibility.padding(lambda *args: sdpa(*args, leak=False), PADDED).ok
+    assert not visibility.padding(sdpa, PADDED).ok
+
+
+def test_a_token_that_leaks_into_the_queries_of_sdpa_is_found():
+    def program(x, leak=True):
+        q = x + x.mean(dim=1, keepdim=True) if leak else x
+        return torch.cat([F.scaled_dot_product_attention(
+            q[:, None, i:i + 1], x[:, None, :i + 1], x[:, None, :i + 1])
+            for i in range(5)], dim=2)[:, 0]
+
+    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
+    assert leaks(lambda x: program(x, leak=False), x) == []
+    found = leaks(program, x)  # the one key of query 0 gets all the weight, whatever is asked
+    assert found == [[i, j] for i in range(1, 5) for j in range(i + 1, 5)]
