@@ -1,4 +1,4 @@
-"""What the page `no_error_and_wrong` says of transformers, and its fixes beside transformers."""
+"""What `no_error_and_wrong` and pages that it links say of transformers, and its fixes."""
 
 import ast
 import json
@@ -34,6 +34,7 @@ from utils import masks
 from utils.attention.departures import qk_norm
 from utils.attention.grouped import grouped_attention
 from utils.attention.heads import merge_heads, split_heads
+from utils.attention.long_context import yarn_factors
 from utils.attention.positions import rotary, rotate
 from utils.checks import difference
 
@@ -137,14 +138,12 @@ def test_the_factor_of_yarn_in_a_configuration_is_final(given, factor):
     config = MistralConfig(**{**SIZES, "max_position_embeddings": int(16 * factor)},
                            rope_parameters=yarn)
     _, want = ROPE_INIT_FUNCTIONS["yarn"](config, "cpu")
-    assert page_function("yarn_factor")(yarn) == pytest.approx(want, rel=1e-12)
+    assert yarn_factors(yarn)[0] == pytest.approx(want, rel=1e-12)
     if given is None:  # a configuration may also say null
-        assert page_function("yarn_factor")({**yarn, "attention_factor": None}) == (
+        assert yarn_factors({**yarn, "attention_factor": None})[0] == (
             pytest.approx(ROPE_INIT_FUNCTIONS["yarn"](MistralConfig(
                 **{**SIZES, "max_position_embeddings": int(16 * factor)},
                 rope_parameters={**yarn, "attention_factor": None}), "cpu")[1], rel=1e-12))
-    squared = page_function("factor_squared")(yarn)
-    assert (squared == pytest.approx(want, rel=1e-12)) == (given is None)
     cos, _ = MistralRotaryEmbedding(config)(random(1, 1), torch.zeros(1, 1, dtype=torch.long))
     assert difference(cos, torch.full_like(cos, want)) < 1e-6  # q and k are multiplied by it
 
