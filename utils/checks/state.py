@@ -83,3 +83,32 @@ def real(real, k):
                          f"{tuple(real.shape)} and k {tuple(k.shape)}")
     return real[:, None]
 
+
+
+def accepted(accepted, x, axes, axis, less):
+    """Raise unless accepted is (b), of int64, from 0 to the drafted tokens of x (b, …).
+
+    x has so many axes; the drafted tokens are those on ``axis``, ``less`` the ones before them.
+    """
+    torch = sys.modules["torch"]
+    tensor(x, "the tensor of the drafted tokens", axes)
+    if framework(accepted) != "torch" or accepted.dtype != torch.int64:
+        kind = getattr(accepted, "dtype", type(accepted).__name__)
+        raise TypeError(f"accepted must be a PyTorch tensor of int64, got {kind}")
+    if x.ndim != axes or tuple(accepted.shape) != (x.shape[0],):
+        raise ValueError(f"accepted must be (b,), one number for each request of a tensor with "
+                         f"{axes} axes, got {tuple(accepted.shape)} and {tuple(x.shape)}")
+    drafted = x.shape[axis] - less
+    if accepted.numel() and not 0 <= accepted.min() <= accepted.max() <= drafted:
+        raise ValueError(f"accepted must be from 0 to {drafted}, the number of drafted tokens, got "
+                         f"{accepted.tolist()}")
+
+
+def window(window, x):
+    """Raise unless window is (b, w, c) and x is (b, i, c), of one dtype."""
+    tensor(window, "window", 3)
+    tensor(x, "x", 3)
+    same_kind(window=window, x=x)
+    if window.ndim != 3 or x.ndim != 3 or window.shape[::2] != x.shape[::2]:
+        raise ValueError("window must be (b, w, c) and x (b, i, c), got "
+                         f"{tuple(window.shape)} and {tuple(x.shape)}")
