@@ -462,3 +462,23 @@ def test_a_first_chunk_of_padding_alone_changes_no_logits(float64):
     model(tokens[:, :2], torch.full((2, 2), -1), caches)
     found = [model(part, caches=caches) for part in tokens.split([3, 1, 1], dim=1)]
     assert difference(torch.cat(found, dim=1), model(tokens)) < 1e-12
+
+
+def test_caches_that_were_filled_differently_get_masks_of_their_own(float64):
+    model = Decoder({**CONFIG, "model_type": "llama"})
+    tokens, new = torch.randint(19, (2, 6)), torch.full((2, 1), 5)
+    plain = torch.arange(5).expand(2, -1)
+    padded = plain.where(plain != 1, -1)
+
+    def mixed():
+        """Return the first layer's cache without padding, the second layer's with it."""
+        sets = [model.caches(), model.caches()]
+        for positions, caches in zip((plain, padded), sets, strict=True):
+            model(tokens[:, :5], positions, caches)
+        return [sets[0][0], sets[1][1]]
+
+    x = model.embedding(tokens[:, 5:])
+    for layer, cache in zip(model.blocks, mixed(), strict=True):
+        x = layer(x, new, cache)  # each layer computes its own mask
+    want = model.norm(x) @ model.unembedding.weight.T
+    assert difference(model(tokens[:, 5:], new, mixed()), want) < 1e-12

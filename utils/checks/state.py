@@ -84,11 +84,10 @@ def real(real, k):
     return real[:, None]
 
 
-
 def accepted(accepted, x, axes, axis, less):
-    """Raise unless accepted is (b), of int64, from 0 to the drafted tokens of x (b, …).
+    """Raise unless accepted is (b), of int64, from 0 to the number of drafted tokens of x (b, …).
 
-    x has so many axes; the drafted tokens are those on ``axis``, ``less`` the ones before them.
+    x must have ``axes`` axes, and has ``less`` entries more on ``axis`` than drafted tokens.
     """
     torch = sys.modules["torch"]
     tensor(x, "the tensor of the drafted tokens", axes)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .. import checks
-from ..attention.cache import Cache, visible
+from ..attention.cache import Cache
 from ..attention.departures import attention_with_sink, qk_norm, soft_capped
 from ..attention.grouped import GroupedAttention, grouped_attention
 from ..attention.torch import masked_softmax
@@ -18,7 +18,7 @@ from ..checks import cache as cache_checks, decoder as decoder_checks
 from ..checks.causal import with_causal
 from . import configuration
 from .experts import Experts
-from .rotation import angles
+from .shared import Shared, turn_of, turned, unmasked
 
 ACTIVATIONS = {"silu": F.silu, "gelu": F.gelu,
                "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh")}
@@ -38,8 +38,8 @@ class RMSNorm(nn.Module):
 
     def forward(self, x):
         """Return the normalised x, in its dtype."""
-        gain = self.gain + 1 if self.plus_one else self.gain
-        if x.dtype == gain.dtype in (torch.float32, torch.float64):
+        if x.dtype == self.gain.dtype == torch.float32:  # no casts
+            gain = self.gain + 1 if self.plus_one else self.gain
             return F.rms_norm(x, x.shape[-1:], gain, self.eps)
         wide = _wide(x)
         gain = self.gain.to(wide) + 1 if self.plus_one else self.gain.to(wide)
@@ -133,58 +133,6 @@ class Attention(GroupedAttention):
             return attention_with_sink(q, k, v, self.sink, keep)[0]
         scores = soft_capped(q @ k.mT / math.sqrt(q.shape[-1]), self.plan.softcap)
         return masked_softmax(scores, keep) @ v
-
-
-def unmasked(q, k, v, causal):
-    """Return what ``grouped_attention`` does without a mask, for sides that a layer has made."""
-    if q.shape[-2] > 1 or causal:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
-    folded = q.reshape(len(q), k.shape[1], -1, q.shape[-1])  # (b, h_kv, group, d)
-    return F.scaled_dot_product_attention(folded, k, v).view_as(q)
-
-
-def turn_of(x, positions, d, rotation):
-    """Return cos and sin for ``turned``, (1, i, d) or (b, 1, i, d), in the dtype of x."""
-    cos, sin = angles(positions[..., None, :], d, rotation)
-    return torch.cat((cos, cos), dim=-1).to(x), torch.cat((-sin, sin), dim=-1).to(x)
-
-
-def turned(x, cos, sin):
-    """Rotate dimensions n and n + d / 2 as ``positions.rotate`` does, (b, h, i, d).
-
-    Rolling by d / 2 exchanges the two dimensions of each pair.
-    """
-    return x * cos.to(x) + x.roll(x.shape[-1] // 2, dims=-1) * sin.to(x)
-
-
-class Shared:
-    """What all layers have in common while a decoder reads x (b, i, e).
-
-    ``positions`` as in ``CausalAttention``; by default they follow those in the first of
-    ``caches``. ``fresh``: x has no padding, and nothing comes before it. ``turns`` maps each of
-    ``rotations`` to what ``turned`` takes. Raises as ``CausalAttention`` does for
-    positions.
-    """
-
-    def __init__(self, x, positions=None, caches=(), rotations=(), d_head=None):
-        first = next((cache for cache in caches if cache is not None), Cache())
-        self.fresh = positions is None and not first
-        self.positions = first.next_positions(x) if positions is None else positions
-        cache_checks.positions(self.positions, *x.shape[:2])
-        self.turns = {rotation: turn_of(x, self.positions, d_head, rotation)
-                      for rotation in rotations}
-        self.masks = {}
-
-    def keep(self, where, window):
-        """Return the mask for keys at the positions ``where``; None if nothing is masked.
-
-        It is computed by the first layer with this ``window``, because the others have its keys.
-        """
-        if window not in self.masks:
-            keep = visible(self.positions, where, window)
-            one = self.positions.shape[-1] == 1  # one token after all others
-            self.masks[window] = None if one and keep.all() else keep
-        return self.masks[window]
 
 
 class Block(nn.Module):
