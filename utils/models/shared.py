@@ -62,5 +62,5 @@ class Shared:
             keep = visible(self.positions, where, window)
             if self.positions.shape[-1] == 1 and keep.all():  # one token after all others
                 keep = None
-            self.masks[window] = where.clone(), keep
+            self.masks[window] = where, keep
         return keep
